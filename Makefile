@@ -1,0 +1,55 @@
+# Every target sets up what it needs in .venv: locked and hashed dependencies, then this package in place.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+
+.PHONY: help demo test check format lint types contracts lock clean
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kvstress needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "this Python cannot make virtual environments: on Debian, apt install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) (once, about a minute) …"
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) for development (once, about a minute) …"
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.run
+
+demo: $(VENV)/.run ## find the planted bug in the embedded reference server, and say where the report is
+	@$(BIN)/kvstress run --server reference --server-args '--memory-limit 50G' --workload speedbench --out reports/demo --overwrite; \
+	code=$$?; test $$code -eq 1 && echo "demo: kvstress exited 1, as it should: it found the bug" || { echo "demo: expected exit 1 (bug found), got $$code"; exit 1; }
+
+test: $(VENV)/.dev ## the test suite
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+check: format lint types contracts test ## what CI runs
+
+format: $(VENV)/.dev ## is the code formatted? (ruff format --diff)
+	@$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.dev ## who may import whom
+	@$(BIN)/lint-imports
+
+lock: ## renew both lock files (needs uv)
+	uv pip compile pyproject.toml --group build --generate-hashes --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 -o requirements.lock
+	uv pip compile pyproject.toml --group build --group dev --all-extras --generate-hashes --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 -o requirements-dev.lock
+
+clean: ## remove the environment and default reports
+	rm -rf $(VENV) reports/runs reports/demo

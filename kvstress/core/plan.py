@@ -1,0 +1,135 @@
+"""A plan says everything that will be sent before anything is sent, so that a run can be repeated and shrunk.
+
+Steps are generated lazily and deterministically: the same workload, seed and sizing give the
+same bytes in every process. The one thing a plan cannot know is what the server will answer;
+where a later request must quote it, the body has an `Answer` hole that `resolve` fills from the
+live transcript.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+
+class Origin(StrEnum):
+    """Why a request was sent. Only STEP requests count in steps and timings."""
+
+    STEP = "step"
+    SIZING = "sizing"
+    ASIDE = "aside"
+
+
+class Expect(StrEnum):
+    """What a healthy server does with a request.
+
+    ANSWER: it completes. ANSWER_OR_REFUSAL: it completes, or says in a clean 4xx that the
+    request does not fit.
+    """
+
+    ANSWER = "answer"
+    ANSWER_OR_REFUSAL = "answer-or-refusal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A hole in a body: the text that the server gave to `phase` of `step`."""
+
+    step: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One HTTP request. `body` may hold `Answer` holes until it is resolved; `endpoint` is a path on the server.
+
+    `recipe` says how the prompt was made (never its text); `tokens` is its planned size in
+    prompt tokens, None when the text came from a dataset and was not measured.
+    """
+
+    id: str
+    step: int | None
+    phase: str
+    origin: Origin = Origin.STEP
+    endpoint: str = "/v1/chat/completions"
+    body: Mapping[str, Any]
+    expect: Expect = Expect.ANSWER
+    recipe: str = ""
+    tokens: int | None = None
+    session: str | None = None
+    turn: int | None = None
+    cancel: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One prompt with its phases, sent in this order. `label` is what the report's context column shows ("16k")."""
+
+    index: int
+    label: str
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When requests leave. `closed`: each of `lanes` sends its next step when its last one ended."""
+
+    kind: str = "closed"
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a run ends by itself. None means no limit of that kind."""
+
+    max_steps: int | None = None
+    max_duration: float | None = None
+    keep_going: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a workload will send. `steps()` starts anew at each call and yields the same steps.
+
+    `content` says where prompt text comes from, in a sentence that reports repeat; `stand_in`
+    is true when it was generated in place of a dataset that the workload is named after.
+    `parameters` are the workload's resolved settings, all JSON values.
+    """
+
+    workload: str
+    hunts: str
+    seed: int
+    parameters: Mapping[str, Any]
+    schedule: Schedule
+    limits: Limits
+    phases: tuple[str, ...]
+    total_steps: int | None
+    content: str
+    stand_in: bool
+    coverage: tuple[str, ...]
+    oracles: tuple[str, ...]
+    aside_when: str
+    steps: Callable[[], Iterator[Step]]
+    sources: tuple[Mapping[str, str], ...] = field(default_factory=tuple)
+
+    def digest(self) -> str:
+        """sha256 over what decides the traffic (workload, seed, parameters, data): equal digests make two runs a pair."""
+        decided = [self.workload, self.seed, dict(self.parameters), [dict(s) for s in self.sources]]
+        return hashlib.sha256(json.dumps(decided, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def resolve(request: Request, transcript: Mapping[tuple[int, str], str]) -> Request:
+    """`request` with each `Answer` hole replaced by the transcript's text; a phase that never answered leaves ''."""
+    return replace(request, body=_fill(request.body, transcript))
+
+
+def _fill(value: Any, transcript: Mapping[tuple[int, str], str]) -> Any:
+    if isinstance(value, Answer):
+        return transcript.get((value.step, value.phase), "")
+    if isinstance(value, Mapping):
+        return {key: _fill(item, transcript) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fill(item, transcript) for item in value]
+    return value
