@@ -115,7 +115,7 @@ class Plan:
     sources: tuple[Mapping[str, str], ...] = field(default_factory=tuple)
 
     def digest(self) -> str:
-        """sha256 over what decides the traffic (workload, seed, parameters, data): equal digests make two runs a pair."""
+        """sha256 over what decides the traffic (workload, seed, parameters, data); equal digests pair two runs."""
         decided = [self.workload, self.seed, dict(self.parameters), [dict(s) for s in self.sources]]
         return hashlib.sha256(json.dumps(decided, sort_keys=True, default=str).encode()).hexdigest()
 

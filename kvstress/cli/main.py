@@ -1,0 +1,70 @@
+"""`kvstress`: the table of commands, and the one place where an error becomes an exit code.
+
+Commands import what they need when they run, so that `kvstress --help` does not pay for
+pandas. An unexpected exception must not leave Python's own exit code 1 behind: 1 means "the server
+failed", and a CI gate would blame the commit for our fault.
+"""
+
+import sys
+import traceback
+
+import typer
+
+from kvstress import __version__
+from kvstress.cli.judge import judge_command
+from kvstress.cli.report import report_command
+from kvstress.cli.run import run_command
+from kvstress.cli.serve import serve_command
+from kvstress.cli.workloads import workloads_app
+from kvstress.core.errors import KvstressError
+
+_HARNESS_FAULT = 125
+_INTERRUPTED = 130
+
+_PASSED_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app = typer.Typer(
+    help="Find the prompt that breaks an inference server's KV cache, and keep it from coming back.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run_command)
+app.command("judge")(judge_command)
+app.command("report")(report_command)
+app.command("serve", context_settings=_PASSED_THROUGH, add_help_option=False)(serve_command)
+app.add_typer(workloads_app, name="workloads")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kvstress {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True)) -> None:
+    """Find the prompt that breaks an inference server's KV cache, and keep it from coming back."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - see the module's docstring: our fault must not look like the server's
+        sys.exit(_explain(error))
+
+
+def _explain(error: BaseException) -> int:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, KeyboardInterrupt):
+        return _INTERRUPTED
+    if isinstance(error, KvstressError):
+        print(f"kvstress: {error}", file=sys.stderr)
+        return error.exit_code
+    traceback.print_exception(error)
+    print("kvstress: this is a fault of kvstress itself, not of the server; please report it", file=sys.stderr)
+    return _HARNESS_FAULT

@@ -1,0 +1,126 @@
+"""What the person asked of `kvstress run`, parsed but not yet looked at.
+
+Header values are kept out of `repr` and out of the command that a report shows: a key typed
+on the command line must not end in a file.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from kvstress.core.errors import UsageError
+
+REFERENCE = "reference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of one run; None means "not given", so that the workload's own value holds."""
+
+    server: str | None = None
+    launch: str | None = None
+    workload: str
+    model: str | None = None
+    out: Path | None = None
+    overwrite: bool = False
+    max_steps: int | None = None
+    max_duration: float | None = None
+    keep_going: bool = False
+    seed: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+    data: Path | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_key_env: str | None = None
+    ca_file: Path | None = None
+    timeout: float = 900.0
+    stream: bool | None = None
+    scrape_interval: float = 2.0
+    dialect: str | None = None
+    asides: bool = True
+    resume: bool = False
+    record: str = "text"
+    commit: str | None = None
+    hardware: str | None = None
+    trust_env: bool = False
+    ready_timeout: float = 600.0
+
+    def __post_init__(self) -> None:
+        named = [name for name in (self.server, self.launch) if name]
+        if len(named) != 1:
+            problem = "no server named" if not named else "both --server and --launch given"
+            raise UsageError(f"{problem}: {_THREE_WAYS}")
+        if self.resume and self.out is None:
+            raise UsageError("--resume needs --out, the directory of the run to continue")
+
+    @property
+    def reference_args(self) -> list[str] | None:
+        """Arguments for the embedded server ("reference --memory-limit 50G"), None for any other server."""
+        words = shlex.split(self.server) if self.server else []
+        return words[1:] if words and words[0] == REFERENCE else None
+
+
+_THREE_WAYS = (
+    "say --server URL for one that runs, --launch 'COMMAND --port {port}' to have kvstress start one, "
+    "or --server reference for the embedded server"
+)
+
+
+def shown_url(url: str) -> str:
+    """`url` without user information, query and fragment: what may be printed and stored."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+_SECRET_FLAG = re.compile(r"(?i)(key|token|secret|passw|credential|auth)")
+
+
+def shown_launch(command: str) -> str:
+    """A launch command with the value of every flag or variable that is named like a secret replaced by `***`."""
+    shown: list[str] = []
+    hide_next = False
+    for word in shlex.split(command):
+        name, sign, _ = word.partition("=")
+        secret = _SECRET_FLAG.search(name) is not None and (name.startswith("-") or name.isupper())
+        shown.append("***" if hide_next else f"{name}=***" if secret and sign else word)
+        hide_next = secret and not sign and not hide_next
+    return shlex.join(shown)
+
+
+def shown_command(options: RunOptions) -> str:
+    """The command that repeats this run; header values are replaced by `***`."""
+    words = ["kvstress", "run"]
+    if options.server:
+        words += ["--server", options.server if options.reference_args is not None else shown_url(options.server)]
+    if options.launch:
+        words += ["--launch", shown_launch(options.launch)]
+    words += ["--workload", options.workload, "--seed", str(options.seed)]
+    for flag, value in _given(options):
+        words += [flag] if value is None else [flag, value]
+    return shlex.join(words)
+
+
+def _given(options: RunOptions) -> list[tuple[str, str | None]]:
+    """Flags that were given, in the order of the help page; None marks a flag without a value."""
+    pairs: list[tuple[str, str | None]] = [("--set", f"{key}={value}") for key, value in options.settings.items()]
+    pairs += [("--header", f"{name}: ***") for name in options.headers]
+    valued = {
+        "--model": options.model,
+        "--max-steps": options.max_steps,
+        "--max-duration": options.max_duration,
+        "--data": options.data,
+        "--api-key-env": options.api_key_env,
+        "--ca-file": options.ca_file,
+        "--dialect": options.dialect,
+    }
+    pairs += [(flag, str(value)) for flag, value in valued.items() if value is not None]
+    if options.stream is not None:
+        pairs.append(("--stream" if options.stream else "--no-stream", None))
+    if options.keep_going:
+        pairs.append(("--keep-going", None))
+    if not options.asides:
+        pairs.append(("--no-asides", None))
+    return pairs

@@ -1,0 +1,143 @@
+"""Everything about a run that can be known, and refused, before a server is touched."""
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from kvstress import __version__
+from kvstress.core.errors import UsageError
+from kvstress.core.manifest import Manifest, Target
+from kvstress.core.plan import Plan
+from kvstress.core.sizing import ASSUMED, Sizing
+from kvstress.harness import inputs
+from kvstress.harness.options import RunOptions, shown_command
+from kvstress.harness.target import target
+from kvstress.workload import build
+from kvstress.workload.dataset import DataFile, read
+from kvstress.workload.spec import Spec, override, parse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A workload read and its data loaded, with a draft plan whose prompts are not yet sized."""
+
+    options: RunOptions
+    spec: Spec
+    data: Mapping[str, DataFile] | None
+    plan: Plan
+    path: Path
+    started: str
+    restarts_of: str | None = None
+
+    @property
+    def stop_on_refusal(self) -> bool:
+        """True for workloads that look for the first prompt that does not fit."""
+        return self.spec.stop.on_refusal
+
+    @property
+    def needs_sizing(self) -> bool:
+        """False when every prompt comes from data files, byte for byte."""
+        return self.data is None
+
+    def plan_for(self, model: str | None, sizing: Sizing) -> Plan:
+        """The plan in the server's own tokens; its digest is the draft's."""
+        return build.plan(
+            self.spec, seed=self.options.seed, model=model, stream=self.options.stream, sizing=sizing, data=self.data
+        )
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Read workload and data. Raises UsageError naming the file, the key or the row."""
+    _check_key(options)
+    text, origin = inputs.workload_text(options.workload)
+    spec = override(parse(text, origin), settings(options))
+    data = _data(options, spec)
+    draft = build.plan(spec, seed=options.seed, model=options.model, stream=options.stream, sizing=ASSUMED, data=data)
+    now = datetime.now(UTC)
+    path = options.out or Path("reports") / "runs" / f"{draft.workload}-{now:%Y%m%d-%H%M%S}"
+    return Prepared(
+        options=options, spec=spec, data=data, plan=draft, path=path, started=now.isoformat(timespec="seconds")
+    )
+
+
+def settings(options: RunOptions) -> dict[str, str]:
+    """`--set` pairs with the flags that are short for one of them."""
+    given = dict(options.settings)
+    if options.max_steps is not None:
+        given["stop.max_steps"] = str(options.max_steps)
+    if options.max_duration is not None:
+        given["stop.max_duration"] = f"{options.max_duration}s"
+    return given
+
+
+def _check_key(options: RunOptions) -> None:
+    name = options.api_key_env
+    if name is not None and not os.environ.get(name):
+        raise UsageError(f"--api-key-env {name}: that environment variable is not set")
+
+
+def _data(options: RunOptions, spec: Spec) -> Mapping[str, DataFile] | None:
+    if options.data is None:
+        return None
+    stems = build.data_stems(spec)
+    if not stems:
+        raise UsageError(f"--data was given, but workload {spec.name!r} reads no data files")
+    found = {stem: inputs.data_file(options.data, stem) for stem in stems}
+    return {stem: read(name, content) for stem, (name, content) in found.items()}
+
+
+def manifest(prepared: Prepared, plan: Plan, server: Target) -> Manifest:
+    """The run's manifest; `server` may still be unknown in parts."""
+    options = prepared.options
+    return Manifest(
+        run=prepared.path.name,
+        started=prepared.started,
+        workload=plan.workload,
+        hunts=plan.hunts,
+        plan_digest=plan.digest(),
+        seed=plan.seed,
+        parameters=plan.parameters,
+        phases=plan.phases,
+        lanes=plan.schedule.lanes,
+        total_steps=plan.total_steps,
+        max_steps=plan.limits.max_steps,
+        max_duration=plan.limits.max_duration,
+        keep_going=options.keep_going,
+        content=plan.content,
+        stand_in=plan.stand_in,
+        sources=plan.sources,
+        coverage=plan.coverage,
+        oracles=plan.oracles,
+        target=server,
+        timeout=options.timeout,
+        stream=bool(plan.parameters.get("stream", False)),
+        scrape_interval=options.scrape_interval,
+        asides=options.asides,
+        versions=_versions(),
+        host=_host(),
+        commit=options.commit,
+        hardware=options.hardware,
+        command=shown_command(options),
+        restarts_of=prepared.restarts_of,
+    )
+
+
+def draft_manifest(prepared: Prepared) -> Manifest:
+    """The manifest as far as the command line tells, for the moment before the first byte leaves."""
+    options = prepared.options
+    url = options.server if options.reference_args is None else None
+    return manifest(prepared, prepared.plan, target(options, url, None))
+
+
+def _versions() -> dict[str, str]:
+    names = ("httpx", "httpx-aiohttp", "aiohttp", "uvloop", "msgspec")
+    return {"kvstress": __version__, "python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def _host() -> dict[str, str]:
+    return {"system": platform.platform(), "cpus": str(os.cpu_count()), "argv0": Path(sys.argv[0]).name}

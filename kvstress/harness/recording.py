@@ -1,0 +1,103 @@
+"""The one place where an event goes: to disk first, then to the judge, then to the eyes.
+
+Disk first, because what was measured must survive whatever happens next; the judge before
+the view, because the driver asks it whether to go on.
+"""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+
+import anyio
+
+from kvstress.client.wire import Wire, encode
+from kvstress.core.events import Event, RequestSent, Stop
+from kvstress.core.exchange import Exchange
+from kvstress.core.outcome import Kind
+from kvstress.core.plan import Request
+from kvstress.oracles.judge import Judge
+from kvstress.store.rundir import RunWriter
+
+Clock = Callable[[], float]
+Watch = Callable[[Event], None]
+
+
+class Recorder:
+    """Takes events in order. `stop()` answers the driver's question whether to go on."""
+
+    def __init__(self, writer: RunWriter, judge: Judge, watch: Watch, *, keep_going: bool, stop_on_refusal: bool) -> None:
+        self._writer = writer
+        self._judge = judge
+        self._watch = watch
+        self._keep_going = keep_going
+        self._stop_on_refusal = stop_on_refusal
+        self.refusal: Exchange | None = None
+        self.interrupted = False
+
+    def emit(self, event: Event) -> None:
+        """Record, judge and show one event. Raises CannotJudgeError when the disk takes no more."""
+        self._writer.append(event)
+        self._judge.see(event)
+        self._watch(event)
+
+    def note_refusal(self, exchange: Exchange) -> None:
+        """Remember the first refusal of a step request that was too long: some workloads end there."""
+        if self.refusal is None and exchange.kind is Kind.TOO_LONG:
+            self.refusal = exchange
+
+    def refusal_words(self) -> str:
+        """The server's own words at the first refusal, and which request it was."""
+        if self.refusal is None:
+            return ""
+        return f"{self.refusal.request} was refused as too long: {self.refusal.server_words or 'no words'}"
+
+    def stop(self) -> Stop | None:
+        """Why the driver should not go on, or None."""
+        if self.interrupted:
+            return Stop.INTERRUPTED
+        if self._judge.failed and not self._keep_going:
+            return Stop.FAILURE
+        if self._stop_on_refusal and self.refusal is not None:
+            return Stop.REFUSAL
+        return None
+
+
+def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Request, float], Awaitable[Exchange]]:
+    """A function that sends one request and records both its halves; a cancelled one is recorded as CANCELLED."""
+
+    async def dispatch(request: Request, due: float) -> Exchange:
+        body = encode(request.body)
+        stream = bool(request.body.get("stream", False))
+        recorder.emit(_sent(request, body, stream, clock()))
+        try:
+            exchange = await wire.send(request.id, request.endpoint, body, stream=stream, due=due)
+        except anyio.get_cancelled_exc_class():
+            now = clock()
+            recorder.emit(Exchange(request=request.id, due=due, sent=due, ended=now, kind=Kind.CANCELLED))
+            raise
+        recorder.emit(exchange)
+        if request.step is not None:
+            recorder.note_refusal(exchange)
+        return exchange
+
+    return dispatch
+
+
+def _sent(request: Request, body: bytes, stream: bool, at: float) -> RequestSent:
+    max_tokens = request.body.get("max_tokens")
+    return RequestSent(
+        at=at,
+        request=request.id,
+        step=request.step,
+        phase=request.phase,
+        origin=request.origin,
+        endpoint=request.endpoint,
+        recipe=request.recipe,
+        body_sha256=sha256(body).hexdigest(),
+        body_bytes=len(body),
+        tokens=request.tokens,
+        max_tokens=max_tokens if isinstance(max_tokens, int) else None,
+        stream=stream,
+        expect=request.expect,
+        session=request.session,
+        turn=request.turn,
+    )

@@ -1,0 +1,39 @@
+"""Runs that lie on disk: judge them again, render them again, without a server.
+
+`manifest.json` and `events.jsonl` are the whole truth; every other file is rebuilt from them
+here, which is also how a live run gets its pages, so that the two cannot differ.
+"""
+
+from pathlib import Path
+
+from kvstress.core.errors import CannotJudgeError
+from kvstress.core.manifest import Manifest
+from kvstress.core.verdict import Judgement
+from kvstress.oracles.judge import judge
+from kvstress.report.html import page
+from kvstress.report.junit import junit
+from kvstress.report.summary import markdown
+from kvstress.store import rundir
+
+
+def judge_run(path: Path) -> tuple[Manifest, Judgement]:
+    """Judge a stored run anew and rebuild every view of it. Raises UsageError when `path` is not a run."""
+    manifest = rundir.read_manifest(path)
+    judgement = judge(manifest, rundir.read_events(path))
+    rundir.rebuild(path, judgement)
+    write_pages(path, manifest, judgement)
+    return manifest, judgement
+
+
+def write_pages(path: Path, manifest: Manifest, judgement: Judgement) -> None:
+    """Write report.html, summary.md and junit.xml from the run's events."""
+    pages = {
+        "report.html": page(manifest, judgement, rundir.read_events(path)),
+        "junit.xml": junit(manifest, judgement, rundir.read_events(path)),
+        "summary.md": markdown(manifest, judgement),
+    }
+    for name, text in pages.items():
+        try:
+            (path / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CannotJudgeError(f"cannot write {path / name}: {error.strerror}. The run itself is stored.") from error

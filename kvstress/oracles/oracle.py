@@ -1,0 +1,50 @@
+"""What an oracle is: something that sees events in order and says what it found.
+
+For an `Exchange` the judge also passes the request it answers, because an exchange holds
+wire facts only and most questions are about what was asked.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kvstress.core.events import Event, RequestSent
+from kvstress.core.exchange import Exchange
+from kvstress.core.manifest import Manifest
+from kvstress.core.verdict import Finding, Verdict
+from kvstress.core.words import identity
+
+
+class Oracle(Protocol):
+    """A fold over events. `asked` is the request of an `Exchange`, None with every other event."""
+
+    def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
+        """Take in one event; return what it proves."""
+        ...
+
+
+OracleMaker = Callable[[Manifest], Oracle]
+
+
+def about(
+    oracle: str, verdict: Verdict, exchange: Exchange, asked: RequestSent, summary: str, limit: str | None = None
+) -> Finding:
+    """A finding about one exchange; its signature is oracle, kind, status and the identity of the server's words."""
+    status = "-" if exchange.status is None else str(exchange.status)
+    words = identity(exchange.server_words or "")
+    return Finding(
+        oracle=oracle,
+        verdict=verdict,
+        signature=f"{oracle}:{exchange.kind.value}:{status}:{words}".rstrip(":"),
+        step=asked.step,
+        phase=asked.phase,
+        summary=summary,
+        measured=exchange.kind.value if exchange.status is None else f"{exchange.kind.value}, HTTP {exchange.status}",
+        limit=limit,
+        evidence=(exchange.request,),
+    )
+
+
+def said(exchange: Exchange) -> str:
+    """What the server said, quoted for a summary, or that it said nothing."""
+    words = " ".join((exchange.server_words or "").split())
+    return f"the server said: {words[:300]}" if words else "the server said nothing"
