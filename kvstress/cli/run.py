@@ -33,7 +33,9 @@ Set = Annotated[
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(help="Directory with prepared dataset files (speedbench: throughput_16k.jsonl …).", rich_help_panel=_LOAD),
+    typer.Option(
+        help="Directory with prepared dataset files (speedbench: throughput_16k.jsonl …).", rich_help_panel=_LOAD
+    ),
 ]
 Header = Annotated[
     list[str] | None,
@@ -67,7 +69,8 @@ def run_command(
         bool, typer.Option("--trust-env", help="Use proxies named in the environment.", rich_help_panel=_SERVER)
     ] = False,
     dialect: Annotated[
-        str | None, typer.Option(help="Metric names to expect, instead of what the page shows.", rich_help_panel=_SERVER)
+        str | None,
+        typer.Option(help="Metric names to expect, instead of what the page shows.", rich_help_panel=_SERVER),
     ] = None,
     set_: Set = None,
     data: Data = None,
@@ -91,7 +94,9 @@ def run_command(
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with the killed run in --out, if the server is the same.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            "--resume", help="Go on with the killed run in --out, if the server is the same.", rich_help_panel=_OUTPUT
+        ),
     ] = False,
     record: Annotated[
         str, typer.Option(help="full (bodies too), text (answers), facts (neither).", rich_help_panel=_OUTPUT)
@@ -106,9 +111,7 @@ def run_command(
         str | None, typer.Option(help="The machine under test, as a label.", rich_help_panel=_OUTPUT)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print verdict.json.", rich_help_panel=_OUTPUT)] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only the verdict.", rich_help_panel=_OUTPUT)
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.", rich_help_panel=_OUTPUT)] = False,
 ) -> None:
     """Drive a workload against a server up to its first failure; scrape, judge and report.
 

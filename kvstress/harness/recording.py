@@ -24,7 +24,9 @@ Watch = Callable[[Event], None]
 class Recorder:
     """Takes events in order. `stop()` answers the driver's question whether to go on."""
 
-    def __init__(self, writer: RunWriter, judge: Judge, watch: Watch, *, keep_going: bool, stop_on_refusal: bool) -> None:
+    def __init__(
+        self, writer: RunWriter, judge: Judge, watch: Watch, *, keep_going: bool, stop_on_refusal: bool
+    ) -> None:
         self._writer = writer
         self._judge = judge
         self._watch = watch
@@ -35,9 +37,14 @@ class Recorder:
 
     def emit(self, event: Event) -> None:
         """Record, judge and show one event. Raises CannotJudgeError when the disk takes no more."""
-        self._writer.append(event)
-        self._judge.see(event)
-        self._watch(event)
+        stored = self._writer.append(event)
+        # The judge sees what a later reader will see, so that judging again cannot come out differently.
+        self._judge.see(stored)
+        self._watch(stored)
+
+    def body(self, request: str, body: bytes) -> None:
+        """Record the bytes that are about to be sent, if the run keeps them."""
+        self._writer.body(request, body)
 
     def note_refusal(self, exchange: Exchange) -> None:
         """Remember the first refusal of a step request that was too long: some workloads end there."""
@@ -67,6 +74,7 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
     async def dispatch(request: Request, due: float) -> Exchange:
         body = encode(request.body)
         stream = bool(request.body.get("stream", False))
+        recorder.body(request.id, body)
         recorder.emit(_sent(request, body, stream, clock()))
         try:
             exchange = await wire.send(request.id, request.endpoint, body, stream=stream, due=due)

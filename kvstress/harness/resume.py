@@ -15,7 +15,14 @@ from kvstress.core.sample import Sample
 from kvstress.oracles.judge import Judge
 from kvstress.store.rundir import read_events, read_manifest
 
-_COUNTERS = ("prompt_tokens", "generation_tokens", "prefix_queries", "requests_completed", "requests_failed", "evictions")
+_COUNTERS = (
+    "prompt_tokens",
+    "generation_tokens",
+    "prefix_queries",
+    "requests_completed",
+    "requests_failed",
+    "evictions",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,8 +87,10 @@ def _renewed(prepared: Prepared) -> Prepared:
 def _opened(prepared: Prepared, cut: Cut | None) -> Iterator[tuple[RunWriter, Manifest]]:
     """The run directory, its manifest written; a new one in which nothing happened is removed again."""
     first = cut.manifest if cut else draft_manifest(prepared)
-    writer = rundir.reopen(prepared.path) if cut else rundir.create(
-        prepared.path, first, overwrite=prepared.options.overwrite, record=prepared.options.record
+    writer = (
+        rundir.reopen(prepared.path)
+        if cut
+        else rundir.create(prepared.path, first, overwrite=prepared.options.overwrite, record=prepared.options.record)
     )
     try:
         yield writer, first
@@ -106,7 +108,9 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
     clock = _clock_from(cut.at if cut else 0.0)
     with _opened(prepared, cut) as (writer, draft), view(draft) as watch:
         judge = cut.judge if cut else Judge(draft)
-        recorder = Recorder(writer, judge, watch, keep_going=options.keep_going, stop_on_refusal=prepared.stop_on_refusal)
+        recorder = Recorder(
+            writer, judge, watch, keep_going=options.keep_going, stop_on_refusal=prepared.stop_on_refusal
+        )
         async with (
             serving(options, prepared.path / "server.log", clock, recorder.emit) as url,
             wire_to(url, options, clock) as wire,
@@ -187,7 +191,14 @@ async def _drive(
     stop = Stop.INTERRUPTED
     async with _beside(scraper, recorder, prepared.options.scrape_interval) as scope:
         stop = await drive(
-            steps, plan.schedule, plan.limits, dispatch=dispatch, observe=observe, emit=recorder.emit, stop=recorder.stop, clock=clock
+            steps,
+            plan.schedule,
+            plan.limits,
+            dispatch=dispatch,
+            observe=observe,
+            emit=recorder.emit,
+            stop=recorder.stop,
+            clock=clock,
         )
         scope.cancel()
     return stop

@@ -36,4 +36,6 @@ def write_pages(path: Path, manifest: Manifest, judgement: Judgement) -> None:
         try:
             (path / name).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise CannotJudgeError(f"cannot write {path / name}: {error.strerror}. The run itself is stored.") from error
+            raise CannotJudgeError(
+                f"cannot write {path / name}: {error.strerror}. The run itself is stored."
+            ) from error

@@ -100,7 +100,8 @@ async def first_look(wire: Wire, url: str, model: str | None) -> FirstLook:
     if page.status == 200 and _json(page) is None:
         kind = "HTML" if "html" in page.content_type.lower() or page.text.lstrip()[:1] == "<" else "no JSON"
         raise CannotJudgeError(
-            f"{shown} answers {kind} at /v1/models, so it is not an OpenAI-compatible API: is this the right URL and port?"
+            f"{shown} answers {kind} at /v1/models, so it is not an OpenAI-compatible API: "
+            "is this the right URL and port?"
         )
     listed = _listed(page) if page.status == 200 else []
     chosen = model or (str(listed[0]["id"]) if listed else None)
@@ -113,7 +114,9 @@ async def first_look(wire: Wire, url: str, model: str | None) -> FirstLook:
 def _way_out(problem: str) -> str:
     lowered = problem.lower()
     if "certificate" in lowered or "ssl" in lowered or "tls" in lowered:
-        return "If its certificate is signed by your own authority, name that with --ca-file; for plain HTTP use http://"
+        return (
+            "If its certificate is signed by your own authority, name that with --ca-file; for plain HTTP use http://"
+        )
     return "Is the server running, and is this its URL?"
 
 

@@ -140,4 +140,3 @@ def judge(manifest: Manifest, events: Iterable[Event]) -> Judgement:
     for event in events:
         fold.see(event)
     return fold.judgement()
-

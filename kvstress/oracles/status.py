@@ -27,7 +27,8 @@ class Status:
     """Keeps the announced limit, the largest total that was answered, and which phases ever completed."""
 
     def __init__(self, manifest: Manifest) -> None:
-        # The announced limit comes as an event, never from the manifest: a re-judged run must see it when the live one did.
+        # The announced limit comes as an event, never from the manifest, so that a re-judged run meets it when the
+        # live one did.
         del manifest
         self._limit: int | None = None
         self._answered = 0
