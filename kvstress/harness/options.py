@@ -20,8 +20,8 @@ REFERENCE = "reference"
 class RunOptions:
     """Options of one run; None means "not given", so that the workload's own value holds."""
 
-    server: str | None = None
-    launch: str | None = None
+    server: str | None = field(default=None, repr=False)
+    launch: str | None = field(default=None, repr=False)
     workload: str
     model: str | None = None
     out: Path | None = None
