@@ -1,0 +1,81 @@
+"""Makes a plan of a workload: every request of every step, generated when it is asked for.
+
+A plan is a function of the workload, the seed, the data and the sizing, and of nothing else; the
+digest leaves the sizing out, because two servers that count tokens differently are still given the
+same workload.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
+from kvstress.core.sizing import Sizing
+from kvstress.workload import body
+from kvstress.workload.content import Content, Prompt, content, stems
+from kvstress.workload.dataset import DataFile
+from kvstress.workload.format import Phase, Spec
+from kvstress.workload.spec import builtins
+
+
+def data_stems(spec: Spec) -> tuple[str, ...]:
+    """Names, without their endings, of the data files that the workload can read ("throughput_16k")."""
+    return stems(spec)
+
+
+def plan(
+    spec: Spec,
+    *,
+    seed: int,
+    model: str | None,
+    stream: bool | None,
+    sizing: Sizing,
+    data: Mapping[str, DataFile] | None,
+) -> Plan:
+    """The plan of `spec`. `stream` None means the workload's own; `data` maps stems to files, None generates prompts.
+
+    Raises UsageError when `data` lacks a file that the workload reads, or holds rows that cannot be sent.
+    """
+    streamed = spec.stream if stream is None else stream
+    found = content(spec, seed, sizing, data)
+    return Plan(
+        workload=spec.name,
+        hunts=spec.hunts,
+        seed=seed,
+        parameters={**builtins(spec), "stream": streamed},
+        schedule=Schedule(kind=spec.schedule.kind, lanes=spec.schedule.lanes),
+        limits=Limits(max_steps=spec.stop.max_steps, max_duration=spec.stop.max_duration),
+        phases=spec.phase_names(),
+        total_steps=found.total,
+        content=found.sentence,
+        stand_in=found.stand_in,
+        coverage=spec.coverage.keys,
+        oracles=spec.oracles.arm,
+        aside_when=spec.aside.when,
+        steps=lambda: _steps(spec, found, model, streamed),
+        sources=found.sources,
+    )
+
+
+def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Iterator[Step]:
+    sampling: dict[str, Any] = {
+        "temperature": spec.sampling.temperature,
+        "top_p": spec.sampling.top_p,
+        "seed": spec.sampling.seed,
+    }
+    common = {"model": model, "stream": stream, **sampling}
+    for index, prompt in enumerate(found.prompts()):
+        sends = ((phase, name) for phase in spec.phases for name in phase.names())
+        requests = tuple(_request(index, prompt, phase, name, common) for phase, name in sends)
+        yield Step(index=index, label=prompt.label, requests=requests)
+
+
+def _request(index: int, prompt: Prompt, phase: Phase, name: str, common: Mapping[str, Any]) -> Request:
+    return Request(
+        id=f"s{index}.{name}",
+        step=index,
+        phase=name,
+        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **common),
+        expect=Expect(phase.expect),
+        recipe=prompt.recipe,
+        tokens=prompt.tokens,
+    )

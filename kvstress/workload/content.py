@@ -1,0 +1,172 @@
+"""Where prompts come from: one function per source, each giving the same kind of answer.
+
+`Content` is what a source knows before anything is sent: its prompts, lazily, how many there are,
+and the sentence that reports repeat about them. A new shape of traffic is a new function here and a
+new member of the format's union.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from itertools import count
+
+from kvstress.core.errors import UsageError
+from kvstress.core.sizing import Sizing
+from kvstress.workload import text
+from kvstress.workload.body import Messages, user
+from kvstress.workload.dataset import DataFile, Row
+from kvstress.workload.format import Ramp, Spec, SpeedBench
+
+Data = Mapping[str, DataFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One step's prompt. `tokens` is its planned size, None when it came from a file and was not measured."""
+
+    label: str
+    messages: Messages
+    recipe: str
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A source's prompts: `prompts()` starts anew at each call; `total` is None when they do not end."""
+
+    prompts: Callable[[], Iterator[Prompt]]
+    total: int | None
+    sentence: str
+    stand_in: bool = False
+    sources: tuple[Mapping[str, str], ...] = ()
+
+
+def stems(spec: Spec) -> tuple[str, ...]:
+    """Names, without their endings, of the data files that the workload reads; empty when it reads none."""
+    source = spec.source
+    return tuple(dict.fromkeys(map(_stem, source.contexts))) if isinstance(source, SpeedBench) else ()
+
+
+def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content:
+    """The workload's prompts. Raises UsageError when `data` lacks a file, or has rows that cannot be sent."""
+    source, key = spec.source, f"{spec.name}/{seed}"
+    if isinstance(source, Ramp):
+        return _ramp(source, key, sizing)
+    return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
+
+
+def label(tokens: int) -> str:
+    """`tokens` as the context column shows it: 16k, 2500."""
+    return f"{tokens // 1000}k" if tokens % 1000 == 0 else str(tokens)
+
+
+def sizes(ramp: Ramp) -> list[int]:
+    """The ramp's sizes in tokens, geometric: start·(end/start)^(k/(steps − 1)), rounded.
+
+    In decimal arithmetic, which rounds alike everywhere; the last digit of a float power does not.
+    """
+    exact = Context(prec=28, rounding=ROUND_HALF_EVEN)
+    factor = exact.divide(Decimal(ramp.end), Decimal(ramp.start))
+    last = Decimal(ramp.steps - 1)
+    powers = [exact.power(factor, exact.divide(Decimal(k), last)) for k in range(ramp.steps)]
+    return [int(exact.multiply(Decimal(ramp.start), power).to_integral_value(context=exact)) for power in powers]
+
+
+def _ramp(ramp: Ramp, key: str, sizing: Sizing) -> Content:
+    planned = sizes(ramp)
+    return Content(
+        prompts=lambda: _generated(iter(planned), key, sizing),
+        total=len(planned),
+        sentence=f"generated code-like text, {ramp.steps} prompts from {label(ramp.start)} to {label(ramp.end)} tokens",
+    )
+
+
+def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
+    turns = source.contexts
+    return Content(
+        prompts=lambda: _generated((turns[step % len(turns)] for step in count()), key, sizing),
+        total=None,
+        sentence="generated stand-in (low-entropy, code-like text), not SPEED-Bench: give --data DIR to send its prompts",
+        stand_in=True,
+    )
+
+
+def _generated(planned: Iterator[int], key: str, sizing: Sizing) -> Iterator[Prompt]:
+    marks = text.Marks(key)
+    for step, tokens in enumerate(planned):
+        units = sizing.units(tokens)
+        yield Prompt(
+            label=label(tokens),
+            messages=user(text.prompt(f"{key}/{step}", marks[step], units)),
+            recipe=f"generated text {key}/{step} units={units}",
+            tokens=tokens,
+        )
+
+
+def _dataset(source: SpeedBench, data: Data) -> Content:
+    turns = [(context, _file(context, data)) for context in source.contexts]
+    files = {file.name: file for _, file in turns}
+    rows = {name: _sendable(file, source.category) for name, file in files.items()}
+    total = _total([file.name for _, file in turns], {name: len(found) for name, found in rows.items()})
+    named = ", ".join(f"{file.base} ({len(rows[name])} rows)" for name, file in files.items())
+    return Content(
+        prompts=lambda: _taken(turns, rows),
+        total=total,
+        sentence=f"{source.category} prompts of {named}, sent byte for byte; rows are used up after {total} prompts",
+        sources=tuple(_source(file, rows[name]) for name, file in files.items()),
+    )
+
+
+def _source(file: DataFile, sendable: tuple[Row, ...]) -> Mapping[str, str]:
+    return {"file": file.base, "sha256": file.sha256, "rows": str(len(file.rows)), "usable": str(len(sendable))}
+
+
+def _file(context: int, data: Data) -> DataFile:
+    if _stem(context) not in data:
+        there = ", ".join(sorted(data)) or "nothing"
+        raise UsageError(f"no {_stem(context)}.jsonl or .parquet for context {label(context)}; given: {there}")
+    return data[_stem(context)]
+
+
+def _stem(context: int) -> str:
+    return f"throughput_{label(context)}"
+
+
+def _sendable(file: DataFile, category: str) -> tuple[Row, ...]:
+    rows = tuple(row for row in file.rows if row.category == category)
+    unresolved = next((row for row in rows if row.unresolved), None)
+    if unresolved:
+        raise UsageError(
+            f"{file.name} row {unresolved.number} still holds the placeholder of the published file: "
+            "prepare the dataset first, so that its prompts are filled in"
+        )
+    if not rows:
+        there = ", ".join(sorted({str(row.category) for row in file.rows}))
+        raise UsageError(f"{file.name} has no row whose category is {category}; it has {there}")
+    return rows
+
+
+def _total(turns: list[str], available: dict[str, int]) -> int:
+    """Steps until the file whose turn it is has no row left; a file with several turns is used up sooner."""
+    left = dict(available)
+    for step in count():
+        name = turns[step % len(turns)]
+        if left[name] == 0:
+            return step
+        left[name] -= 1
+    raise AssertionError("count() does not end")
+
+
+def _taken(turns: list[tuple[int, DataFile]], rows: Mapping[str, tuple[Row, ...]]) -> Iterator[Prompt]:
+    left = {name: iter(found) for name, found in rows.items()}
+    for step in count():
+        context, file = turns[step % len(turns)]
+        row = next(left[file.name], None)
+        if row is None:
+            return
+        part = f" turn 1 of {row.turns}" if row.turns > 1 else ""
+        yield Prompt(
+            label=label(context),
+            messages=row.messages,
+            recipe=f"{file.base} row {row.number}{part} sha256={row.sha256}",
+        )

@@ -1,0 +1,165 @@
+"""What a workload file may say, as types: whatever is not here is refused with the path inside the file.
+
+One set of types is parsed, documented (`workloads/README.md`) and set from the command line, so
+the three cannot disagree. Sources are a tagged union: a new shape of traffic is a new member with
+parameters of its own, and no other table has to know about it.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+Tokens = Annotated[int, Meta(ge=1, le=10_000_000, extra={"unit": "tokens"})]
+Seconds = Annotated[float, Meta(gt=0, le=100_000_000, extra={"unit": "seconds"})]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_-]*\\Z", max_length=40)]
+CoverageKey = Literal["hit", "full", "evicted", "tier", "aborted", "speculating"]
+OracleName = Annotated[str, Meta(pattern="^[A-Z]+\\Z")]
+
+# What the columns of a run's tables are already called.
+RESERVED_PHASES = frozenset({"i", "context", "seconds", "step", "at"})
+
+
+class Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A TOML table: its fields are the keys, and there are no others."""
+
+
+class SpeedBench(Table, frozen=True, kw_only=True, tag="speedbench", tag_field="kind"):
+    """Distinct low-entropy prompts that take turns in size: the user's SPEED-Bench rows (`--data`), or a stand-in."""
+
+    contexts: Annotated[
+        tuple[Tokens, ...],
+        Meta(min_length=1, description="prompt sizes, taken in turn; with `--data`, 16k reads `throughput_16k`"),
+    ] = (16_000, 32_000)
+    category: Annotated[
+        str, Meta(min_length=1, description="with `--data`: only rows whose `category` is this one are sent")
+    ] = "low_entropy"
+
+
+class Ramp(Table, frozen=True, kw_only=True, tag="ramp", tag_field="kind"):
+    """Distinct generated prompts whose sizes grow by a constant factor."""
+
+    start: Annotated[Tokens, Meta(description="size of the first prompt")]
+    end: Annotated[Tokens, Meta(description="size of the last prompt")]
+    steps: Annotated[int, Meta(ge=2, le=100_000, description="how many prompts, first and last included")] = 20
+
+    def __post_init__(self) -> None:
+        """Refuse a ramp that goes down: the first prompt that does not fit is only defined on the way up."""
+        if self.end < self.start:
+            raise ValueError(f"end ({self.end}) must not be smaller than start ({self.start})")
+
+
+Source = SpeedBench | Ramp
+
+
+class Phase(Table, frozen=True, kw_only=True):
+    """One send of a step's prompt; a step sends its phases in this order, each after the other's answer."""
+
+    name: Annotated[Name, Meta(description="shown in tables and part of the request id, `s<step>.<name>`")]
+    max_tokens: Annotated[Tokens, Meta(description="cap on the answer")]
+    repeat: Annotated[
+        int, Meta(ge=1, le=1000, description="how often it is sent; more than once gives `name1`, `name2`, …")
+    ] = 1
+    expect: Annotated[
+        Literal["answer", "answer-or-refusal"],
+        Meta(
+            description="what a healthy server does: it answers, or it may also say in a clean 4xx that it does not fit"
+        ),
+    ] = "answer"
+
+    def names(self) -> tuple[str, ...]:
+        """The name of each send of this phase."""
+        return (self.name,) if self.repeat == 1 else tuple(f"{self.name}{n}" for n in range(1, self.repeat + 1))
+
+
+class Schedule(Table, frozen=True, kw_only=True):
+    """When steps are sent."""
+
+    kind: Annotated[
+        Literal["closed"], Meta(description="closed: each lane sends its next step when its last one has ended")
+    ] = "closed"
+    lanes: Annotated[int, Meta(ge=1, le=10_000, description="how many steps are under way at a time")] = 1
+
+
+class Sampling(Table, frozen=True, kw_only=True):
+    """How the server is asked to sample; a key that is absent here is absent from the request."""
+
+    temperature: Annotated[float, Meta(ge=0, le=100, description="0 is greedy")] = 1.0
+    top_p: Annotated[Annotated[float, Meta(gt=0, le=1)] | None, Meta(description="nucleus sampling")] = None
+    seed: Annotated[
+        Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
+        Meta(description="the server's sampling seed, which is not the seed that prompts are made from"),
+    ] = None
+
+
+class Stop(Table, frozen=True, kw_only=True):
+    """When a run ends by itself; the first failure always ends it unless `--keep-going`."""
+
+    max_steps: Annotated[Count | None, Meta(description="steps at most")] = None
+    max_duration: Annotated[Seconds | None, Meta(description="time at most")] = None
+    on_refusal: Annotated[
+        bool, Meta(description="also end when a prompt was refused as too long: the size that was looked for is found")
+    ] = False
+
+
+class Oracles(Table, frozen=True, kw_only=True):
+    """What judges the run."""
+
+    arm: Annotated[tuple[OracleName, ...], Meta(description="names of the oracles, in capitals")] = (
+        "STATUS",
+        "STREAM",
+        "LIVENESS",
+    )
+
+
+class Coverage(Table, frozen=True, kw_only=True):
+    """What must have happened for a run without failure to mean anything."""
+
+    keys: Annotated[
+        tuple[CoverageKey, ...],
+        Meta(description="a run that did not reach all of these is INVALID, not PASS"),
+    ] = ()
+
+
+class Aside(Table, frozen=True, kw_only=True):
+    """Requests that are not part of the traffic; they are tagged and count in no step and no timing."""
+
+    when: Annotated[
+        Literal["never", "after"],
+        Meta(
+            description="after: when the last step has ended, a short request tells a dead server from a failed prompt"
+        ),
+    ] = "after"
+    max_requests: Annotated[int, Meta(ge=0, le=10_000, description="asides at most")] = 4
+
+
+class Spec(Table, frozen=True, kw_only=True):
+    """One workload."""
+
+    name: Annotated[Name, Meta(description="what the workload is called in outputs")]
+    hunts: Annotated[str, Meta(min_length=1, description="the bug it is after, in one sentence")]
+    stream: Annotated[bool, Meta(description="ask for streamed answers, with usage")] = False
+    source: Annotated[Source, Meta(description="where prompts come from")]
+    phases: Annotated[tuple[Phase, ...], Meta(min_length=1, description="the sends of each step")]
+    schedule: Annotated[Schedule, Meta(description="when steps are sent")] = Schedule()
+    sampling: Annotated[Sampling, Meta(description="temperature and the like")] = Sampling()
+    stop: Annotated[Stop, Meta(description="when the run ends")] = Stop()
+    oracles: Annotated[Oracles, Meta(description="what judges it")] = Oracles()
+    coverage: Annotated[Coverage, Meta(description="what it must have reached")] = Coverage()
+    gate: Annotated[dict[str, Any], Meta(description="what a CI gate requires; kept as it is")] = field(
+        default_factory=dict
+    )
+    aside: Annotated[Aside, Meta(description="requests beside the traffic")] = Aside()
+
+    def phase_names(self) -> tuple[str, ...]:
+        """The name of each send of a step, in order."""
+        return tuple(name for phase in self.phases for name in phase.names())
+
+    def __post_init__(self) -> None:
+        """Refuse phase names that would make two requests, or two columns, the same."""
+        names = self.phase_names()
+        for place, name in enumerate(names):
+            if name in RESERVED_PHASES:
+                raise ValueError(f'a phase cannot be called "{name}": tables have a column of that name')
+            if name in names[:place]:
+                raise ValueError(f'two phases are called "{name}": each needs a name of its own')

@@ -1,0 +1,62 @@
+"""Stand-in prompts: low-entropy, code-like text that costs nearly the same number of tokens per unit on any tokenizer.
+
+A prompt is a program of calls such as `swap(3,7); keep(1,4);` that sort ten items. A unit is
+one lexeme of it, a little over a token: names never change and digits stand alone between
+punctuation, so that a tokenizer splits every line of the program alike, and units convert to
+tokens by a straight line. Only the digits are drawn. What makes a prompt distinct from its first
+token on is the mark it begins with.
+"""
+
+from string import ascii_letters, ascii_lowercase
+
+from kvstress.workload import draws
+
+VERBS = ("swap", "keep", "move", "push")
+UNITS_PER_CALL = 6
+UNITS_PER_LINE = UNITS_PER_CALL * len(VERBS)
+QUESTION = "\nWhich call comes next? Answer with the calls only."
+_HEADING = ": calls that sort ten items\n"
+
+
+def prompt(key: str, mark: str, units: int) -> str:
+    """A prompt of `units` lexemes drawn from `key`, begun with `mark` and ended with a short question."""
+    return f"{mark}{_HEADING}{program(key, units)}{QUESTION}"
+
+
+def program(key: str, units: int) -> str:
+    """The first `units` lexemes of the key's program; a shorter program is a prefix of a longer one."""
+    calls = -(-units // UNITS_PER_CALL)
+    drawn = draws.digits(key, 2 * calls)
+    lexemes: list[str] = []
+    for call in range(calls):
+        place = call % len(VERBS)
+        end = ");\n" if place == len(VERBS) - 1 else "); "
+        lexemes += (VERBS[place], "(", str(drawn[2 * call]), ",", str(drawn[2 * call + 1]), end)
+    return "".join(lexemes[:units])
+
+
+class Marks:
+    """The marks of one seed: mark k differs from all 51 before it in its first character, from 1,351 in its first two.
+
+    A tokenizer can see no sooner than that: the first token is at least one character. From 1,352 on marks
+    have a third letter or more, and every mark stays unlike every other.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._first = draws.shuffled(f"{key}/first", list(ascii_letters))
+        self._second = {letter: draws.shuffled(f"{key}/{letter}", list(ascii_lowercase)) for letter in self._first}
+
+    def __getitem__(self, index: int) -> str:
+        turn, place = divmod(index, len(self._first))
+        letter = self._first[place]
+        further, second = divmod(turn, len(ascii_lowercase))
+        return letter + self._second[letter][second] + _letters(further)
+
+
+def _letters(number: int) -> str:
+    """`number` in bijective base 26: "", a, b, … z, aa, …"""
+    text = ""
+    while number:
+        number, digit = divmod(number - 1, len(ascii_lowercase))
+        text = ascii_lowercase[digit] + text
+    return text
