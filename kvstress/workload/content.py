@@ -86,7 +86,7 @@ def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
     return Content(
         prompts=lambda: _generated((turns[step % len(turns)] for step in count()), key, sizing),
         total=None,
-        sentence="generated stand-in (low-entropy, code-like text), not SPEED-Bench: give --data DIR to send its prompts",
+        sentence="generated stand-in (low-entropy, code-like text), not SPEED-Bench: give --data DIR to send that",
         stand_in=True,
     )
 

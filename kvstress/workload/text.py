@@ -14,6 +14,7 @@ from kvstress.workload import draws
 VERBS = ("swap", "keep", "move", "push")
 UNITS_PER_CALL = 6
 UNITS_PER_LINE = UNITS_PER_CALL * len(VERBS)
+VOWELS = "aeiou"
 QUESTION = "\nWhich call comes next? Answer with the calls only."
 _HEADING = ": calls that sort ten items\n"
 
@@ -38,19 +39,23 @@ def program(key: str, units: int) -> str:
 class Marks:
     """The marks of one seed: mark k differs from all 51 before it in its first character, from 1,351 in its first two.
 
-    A tokenizer can see no sooner than that: the first token is at least one character. From 1,352 on marks
-    have a third letter or more, and every mark stays unlike every other.
+    A tokenizer that cuts after one letter can see no sooner than that. Vowels come second before consonants do,
+    because most tokenizers have `Ba` as one token and many lack `Bq`. From 1,352 on marks grow longer.
     """
 
     def __init__(self, key: str) -> None:
         self._first = draws.shuffled(f"{key}/first", list(ascii_letters))
-        self._second = {letter: draws.shuffled(f"{key}/{letter}", list(ascii_lowercase)) for letter in self._first}
+        self._second = {letter: _second(f"{key}/{letter}") for letter in self._first}
 
     def __getitem__(self, index: int) -> str:
         turn, place = divmod(index, len(self._first))
         letter = self._first[place]
         further, second = divmod(turn, len(ascii_lowercase))
         return letter + self._second[letter][second] + _letters(further)
+
+
+def _second(key: str) -> list[str]:
+    return draws.shuffled(key, list(VOWELS)) + draws.shuffled(key, [x for x in ascii_lowercase if x not in VOWELS])
 
 
 def _letters(number: int) -> str:
