@@ -1,0 +1,134 @@
+"""The engine's thread: it alone touches pages, requests arrive through an inbox and leave through callbacks.
+
+The event loop must answer /metrics while a long prompt is computed, so nothing it reads is shared with a step: after
+each step the engine publishes an immutable `Stats`, and only then lets results out. A client that has its answer and
+scrapes finds the books already settled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import sleep
+
+from kvstress.refserver.geometry import PAGE_TOKENS
+from kvstress.refserver.memory import KvMemory
+from kvstress.refserver.sampling import SamplingParams
+from kvstress.refserver.scheduler import Scheduler, Tally
+from kvstress.refserver.sequence import Limits, Output, Prompt, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The state of the engine after a step, in tokens, slots and requests."""
+
+    capacity_tokens: int
+    free_tokens: int
+    cached_tokens: int
+    alias_tokens: int
+    slots: int
+    free_slots: int
+    cached_prompts: int
+    running: int
+    waiting: int
+    evictions: int
+    evicted_tokens: int
+    tally: Tally
+    steps: int
+    fault: str | None = None
+
+
+class Engine:
+    """A scheduler on a thread of its own."""
+
+    def __init__(self, scheduler: Scheduler, *, step_delay: float = 0.0) -> None:
+        self.scheduler = scheduler
+        self.memory: KvMemory = scheduler.memory
+        self.step_delay = step_delay
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._numbers = 0
+        self._steps = 0
+        self.stats = self._measure()
+
+    def start(self) -> None:
+        """Begin stepping."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the step in progress."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+        self.memory.ranks.close()
+
+    def submit(
+        self,
+        prompt: Prompt,
+        params: SamplingParams,
+        limits: Limits,
+        deliver: Callable[[Output], None],
+        *,
+        seeded: bool = True,
+    ) -> Sequence:
+        """Queue a request; `deliver` is called on the engine's thread. Unseeded, its arrival number is its seed."""
+        self._numbers += 1
+        params = params if seeded else replace(params, seed=self._numbers)
+        sequence = Sequence(self._numbers, prompt, params, limits, deliver)
+        self.do(lambda: self.scheduler.submit(sequence))
+        return sequence
+
+    def cancel(self, sequence: Sequence) -> None:
+        """Stop a request whose client has gone."""
+        self.do(lambda: self.scheduler.cancel(sequence))
+
+    def do(self, command: Callable[[], None]) -> None:
+        """Run `command` on the engine's thread before its next step."""
+        with self._wake:
+            self._inbox.append(command)
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while self._wait():
+            while self._inbox:
+                self._inbox.popleft()()
+            self.scheduler.step()
+            self._steps += 1
+            self.stats = self._measure()
+            self._flush()
+            if self.step_delay:
+                sleep(self.step_delay)
+
+    def _wait(self) -> bool:
+        with self._wake:
+            self._wake.wait_for(lambda: self._stopping or self._inbox or self.scheduler.busy)
+            return not self._stopping
+
+    def _flush(self) -> None:
+        outbox, self.scheduler.outbox = self.scheduler.outbox, []
+        for sequence, output in outbox:
+            if not sequence.cancelled:
+                sequence.deliver(output)
+
+    def _measure(self) -> Stats:
+        pool, cache, tally = self.memory.pool, self.memory.cache, self.scheduler.tally
+        return Stats(
+            capacity_tokens=pool.kv_pages * PAGE_TOKENS,
+            free_tokens=pool.free_pages * PAGE_TOKENS,
+            cached_tokens=cache.cached_pages * PAGE_TOKENS,
+            alias_tokens=int((pool.alias_count > 0).sum()) * PAGE_TOKENS,
+            slots=pool.geometry.slots,
+            free_slots=pool.free_slots,
+            cached_prompts=len(cache.checkpoints),
+            running=len(self.scheduler.running),
+            waiting=len(self.scheduler.waiting),
+            evictions=self.memory.counters.evictions,
+            evicted_tokens=self.memory.counters.evicted_tokens,
+            tally=Tally(**{name: getattr(tally, name) for name in Tally.__slots__}),
+            steps=self._steps,
+        )

@@ -1,0 +1,65 @@
+"""FP8 bytes in and out, and attention over whole pages.
+
+Decode works on whole pages because a page is the unit a kernel loads. Positions that hold no token are masked, so
+their probability is exactly 0, and 0 × NaN is NaN: a float32 byte left behind in such a position, read as FP8, takes
+the row down. Prefill gathers live positions only and never sees them. `inert` is the repair in the kernel: the value
+of a masked position is not used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from kvstress.refserver.model import CODE_DIM, F32, HEAD_DIM, SINK_SCORE, U8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvFormat:
+    """One byte a value: what each byte means, and the bytes of −1 and +1."""
+
+    meaning: F32
+    minus_one: int
+    plus_one: int
+
+    def encode(self, signs: F32) -> U8:
+        """Bytes of an array of ±1, same shape."""
+        return np.where(signs > 0, np.uint8(self.plus_one), np.uint8(self.minus_one))
+
+    def decode(self, raw: U8) -> F32:
+        """Values of bytes, same shape; may hold NaN."""
+        return np.take(self.meaning, raw)
+
+
+def _fp8() -> KvFormat:
+    meaning = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    minus, plus = np.array([-1, 1], ml_dtypes.float8_e4m3fn).view(np.uint8)
+    return KvFormat(meaning=meaning, minus_one=int(minus), plus_one=int(plus))
+
+
+def _int8() -> KvFormat:
+    meaning = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32) / 64
+    return KvFormat(meaning=meaning.astype(np.float32), minus_one=256 - 64, plus_one=64)
+
+
+KV_FORMATS = {"fp8": _fp8(), "int8": _int8()}
+
+
+def attend(kv: F32, codes: F32, lengths: list[int], inert: bool) -> F32:
+    """Attention output of one head for several rows.
+
+    `kv` is (positions, 64), keys then values, in whole pages; `codes` is (rows, 32); row i sees the first `lengths[i]`
+    positions. Returns (rows, 32), NaN where the bytes made it so.
+    """
+    keys, values = kv[:, :HEAD_DIM], kv[:, HEAD_DIM:CODE_DIM]
+    live = np.arange(kv.shape[0]) < np.array(lengths).reshape(-1, 1)
+    scores = np.where(live, codes @ keys.T, np.float32(-np.inf))
+    peak = np.maximum(scores.max(axis=1, keepdims=True), np.float32(SINK_SCORE))
+    weights = np.exp(scores - peak)
+    total = weights.sum(axis=1, keepdims=True) + np.exp(np.float32(SINK_SCORE) - peak)
+    if inert:
+        values = np.where(live.any(axis=0).reshape(-1, 1), values, np.float32(0))
+    out: F32 = (weights @ values) / total
+    return out

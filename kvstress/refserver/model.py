@@ -1,0 +1,151 @@
+"""The toy model's fixed weights: codes for tokens and contexts, and a recurrence that is exact in float32.
+
+Attention is an induction head. The key at a position is a code of the tokens before it, the value a code of its own
+token, so a query made from the last few tokens finds what followed them earlier in the prompt. The answer to a planted
+question is therefore read out of KV bytes and changes when those bytes do. Keys and values are ±1 and exact in FP8.
+
+The recurrence keeps 148 heads of 32 × 32. Its inputs and its decayed state lie on a grid of 2^-12 and stay below 2^12,
+so every sum is exact in float32, whatever the order. Cutting a prompt elsewhere (a chunk, a restored snapshot) cannot
+change a bit of the state. A free-running float recurrence would differ in the last bits and hide real damage in noise.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvstress.refserver import tokenizer
+from kvstress.refserver.geometry import PAGE_TOKENS
+
+F32 = NDArray[np.float32]
+U8 = NDArray[np.uint8]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+
+KV_HEADS = 2
+HEAD_DIM = 32
+CODE_DIM = KV_HEADS * HEAD_DIM
+STATE_HEADS = 148
+STATE_DIM = 32
+STATE_ROWS = STATE_HEADS * STATE_DIM
+GRID = 4096.0
+# Tokens of context in the key of each head: the first finds a phrase, the second what usually follows a token.
+CONTEXT_TOKENS = (3, 1)
+HISTORY = max(CONTEXT_TOKENS)
+# A sink with no value, as trained models have: a query that matches nothing must not settle on its nearest stranger.
+SINK_SCORE = 27.0
+_INPUTS_PER_ROW = 8
+
+
+def mix(values: U64) -> U64:
+    """A bijective 64-bit finaliser (the constants are SplitMix64's); shape is kept."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def hash_rows(rows: I32, salt: int) -> U64:
+    """One 64-bit hash for each row of token ids, (n, k) → (n,)."""
+    found = np.full(rows.shape[0], salt * 0x9E3779B97F4A7C15 % 2**64, np.uint64)
+    for column in range(rows.shape[1]):
+        found = mix(found + rows[:, column].astype(np.uint64) + np.uint64(0x632BE59BD9B4E019))
+    return found
+
+
+def signs(hashes: U64) -> F32:
+    """The low 32 bits of each hash as ±1, (n,) → (n, 32)."""
+    bits = np.unpackbits(hashes.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :4], axis=1)
+    return bits.astype(np.float32) * 2 - 1
+
+
+def windows(tokens: I32, length: int) -> I32:
+    """For each position after the first `HISTORY`, the `length` tokens before it, (HISTORY + n,) → (n, length)."""
+    before = np.lib.stride_tricks.sliding_window_view(tokens, length)
+    return before[HISTORY - length : tokens.size - length]
+
+
+def context_code(contexts: I32, head: int) -> F32:
+    """The key code of `head` for the contexts, (n, HISTORY) → (n, 32) of ±1."""
+    return signs(hash_rows(contexts[:, HISTORY - CONTEXT_TOKENS[head] :], 11 + head))
+
+
+def key_code(tokens: I32, head: int) -> F32:
+    """Keys of `head` for a run of tokens that starts with `HISTORY` earlier ones, (HISTORY + n,) → (n, 32)."""
+    return context_code(windows(tokens, HISTORY), head)
+
+
+@lru_cache(maxsize=1)
+def token_codes() -> F32:
+    """The value code of every token, which is also the output embedding: (vocabulary, 64) of ±1."""
+    ids = np.arange(tokenizer.VOCABULARY_SIZE, dtype=np.int32).reshape(-1, 1)
+    return np.hstack([signs(hash_rows(ids, 21 + head)) for head in range(KV_HEADS)])
+
+
+@lru_cache(maxsize=1)
+def token_bias() -> F32:
+    """What the model says when nothing in the prompt matches: frequent words first, broken UTF-8 never."""
+    bias = np.full(tokenizer.VOCABULARY_SIZE, -np.inf, np.float32)
+    bias[tokenizer.FIRST_BYTE : tokenizer.FIRST_PIECE] = -14.0
+    bias[tokenizer.FIRST_BYTE + 32 : tokenizer.FIRST_BYTE + 127] = -4.0
+    rank = np.arange(tokenizer.VOCABULARY_SIZE - tokenizer.FIRST_PIECE, dtype=np.float32)
+    bias[tokenizer.FIRST_PIECE :] = -np.log1p(rank / 50)
+    bias[tokenizer.EOS] = -14.0
+    return bias
+
+
+@lru_cache(maxsize=1)
+def state_values() -> F32:
+    """The recurrent value of every token, (vocabulary, 32), on the grid and inside (−1, 1)."""
+    ids = np.arange(tokenizer.VOCABULARY_SIZE * STATE_DIM, dtype=np.int32).reshape(-1, 1)
+    steps = hash_rows(ids, 31) % np.uint64(8191)
+    return ((steps.astype(np.float32) - 4095) / np.float32(GRID)).reshape(-1, STATE_DIM)
+
+
+def _row_slice(rank: int, ranks: int) -> slice:
+    share = STATE_ROWS // ranks
+    return slice(rank * share, (rank + 1) * share)
+
+
+def state_inputs(rank: int, ranks: int) -> F32:
+    """How the 32 features of a token enter each state row of `rank`: (rows, 32), eight entries of ±1 in a row."""
+    order = np.argsort(hash_rows(np.arange(STATE_ROWS * STATE_DIM, dtype=np.int32).reshape(-1, 1), 41).reshape(-1, 32))
+    weights = np.zeros((STATE_ROWS, STATE_DIM), np.float32)
+    sign = signs(hash_rows(np.arange(STATE_ROWS, dtype=np.int32).reshape(-1, 1), 42))[:, :_INPUTS_PER_ROW]
+    np.put_along_axis(weights, order[:, :_INPUTS_PER_ROW], sign, axis=1)
+    return np.ascontiguousarray(weights[_row_slice(rank, ranks)])
+
+
+def state_decay(rank: int, ranks: int) -> F32:
+    """What each head keeps of its state from one page to the next: (rows, 1), between 1/4 and 3/4.
+
+    At most 8 × 128 enters a row in a page, so |state| ≤ 1024 / (1 − 3/4) = 4096 = 2^12 whatever is sent.
+    """
+    keep = 64 + np.arange(STATE_HEADS) * 128 // (STATE_HEADS - 1)
+    rows = np.repeat(keep.astype(np.float32) / 256, STATE_DIM).reshape(-1, 1)
+    return np.ascontiguousarray(rows[_row_slice(rank, ranks)])
+
+
+def advance(state: F32, tokens: I32, start: int, inputs: F32, decay: F32) -> None:
+    """Take `state` (rows, 32) in place over the tokens from position `start`; `tokens` has `HISTORY` more in front."""
+    new = tokens[HISTORY:]
+    features = signs(hash_rows(windows(tokens, 1), 43)) * signs(hash_rows(new.reshape(-1, 1), 44))
+    values = state_values()[new]
+    at = 0
+    while at < new.size:
+        room = PAGE_TOKENS - (start + at) % PAGE_TOKENS
+        if room == PAGE_TOKENS and start + at > 0:
+            np.multiply(state, decay * np.float32(GRID), out=state)
+            np.rint(state, out=state)
+            np.multiply(state, np.float32(1 / GRID), out=state)
+        page = slice(at, at + room)
+        np.add(state, inputs @ (features[page].T @ values[page]), out=state)
+        at += room
+
+
+def readout(state: F32, token: int) -> F32:
+    """What a rank's share of the state says after `token`: (64,), to be summed over ranks."""
+    seen = np.tanh(state @ state_values()[token] / 16)
+    total: F32 = seen.reshape(-1, CODE_DIM).sum(axis=0) / np.float32(STATE_ROWS // CODE_DIM) ** np.float32(0.5)
+    return total

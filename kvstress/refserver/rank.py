@@ -1,0 +1,176 @@
+"""One rank: the bytes of its share of every page and row, and the arithmetic on them.
+
+A rank knows nothing of owners, requests or caches. It is told which pages and rows to write, copy, read or clear, as
+an accelerator is, and whatever lies in those bytes it uses. Snapshot rows are float32 views of the same buffer the FP8
+pages live in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kvstress.refserver import kernels, model
+from kvstress.refserver.geometry import PAGE_BYTES, PAGE_TOKENS, ROW_BYTES, Geometry
+from kvstress.refserver.model import CODE_DIM, F32, HISTORY, I32, KV_HEADS, U8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankConfig:
+    """What a rank needs to know to hold its share: picklable, so that a rank may be another process."""
+
+    geometry: Geometry
+    rank: int = 0
+    ranks: int = 1
+    kv_format: str = "fp8"
+    inert_mask: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """A rank's share of a forward pass: `attention` (rows, 32 × its heads) and `recurrent` (rows, 64)."""
+
+    attention: F32
+    recurrent: F32
+
+
+def _empty_view(heads: int) -> F32:
+    return np.zeros((heads, 0, CODE_DIM), np.float32)
+
+
+@dataclass(slots=True, kw_only=True)
+class Working:
+    """What one running request has in registers: its recurrent state, and the KV pages it has loaded."""
+
+    state: F32
+    loaded: F32
+    versions: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+
+
+class Rank:
+    """The share `config.rank` of the pool: pages (pages, heads, 128, 64) bytes, rows (4736 / ranks, 32) float32."""
+
+    def __init__(self, config: RankConfig) -> None:
+        self.geometry = config.geometry
+        self.ranks = config.ranks
+        self.inert = config.inert_mask
+        self.format = kernels.KV_FORMATS[config.kv_format]
+        share = KV_HEADS // config.ranks
+        self.heads = range(config.rank * share, (config.rank + 1) * share)
+        self.buffer: U8 = np.zeros(config.geometry.pool_bytes // config.ranks, np.uint8)
+        self.pages = self.buffer.reshape(config.geometry.pages, share, PAGE_TOKENS, CODE_DIM)
+        # Counts the writes to each page, so that a loaded copy is refreshed whoever wrote, a stray writer included.
+        self.versions = np.ones(config.geometry.pages, np.int32)
+        self.inputs = model.state_inputs(config.rank, config.ranks)
+        self.decay = model.state_decay(config.rank, config.ranks)
+        codes = np.hstack([model.token_codes()[:, head * 32 : head * 32 + 32] for head in self.heads])
+        self.value_bytes = self.format.encode(codes).reshape(-1, share, 32)
+        self.working: dict[int, Working] = {}
+
+    def begin(self, request: int, slot: int | None) -> None:
+        """Give `request` a recurrent state: zero, or the row of `slot` as it lies in the pool."""
+        state = np.zeros_like(self.inputs) if slot is None else self.row(slot).copy()
+        self.working[request] = Working(state=state, loaded=_empty_view(len(self.heads)))
+
+    def forget(self, request: int) -> None:
+        """Drop what `request` had in registers."""
+        self.working.pop(request, None)
+
+    def row(self, slot: int) -> F32:
+        """The row of `slot`: a view of pool bytes as float32, (rows, 32)."""
+        start = self.geometry.row_start(slot) // self.ranks
+        return self.buffer[start : start + ROW_BYTES // self.ranks].view(np.float32).reshape(self.inputs.shape)
+
+    def save(self, request: int, slot: int) -> None:
+        """Write the recurrent state of `request` into the row of `slot`."""
+        self.row(slot)[:] = self.working[request].state
+        pages = self.geometry.slot_pages(slot)
+        self.versions[pages.start : pages.stop] += 1
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Copy all bytes of a page, those of dead positions too."""
+        self.pages[target] = self.pages[source]
+        self.versions[target] += 1
+
+    def clear(self, pages: list[int], first_position: int = 0) -> None:
+        """Zero `pages` from `first_position` on."""
+        self.pages[pages, :, first_position:] = 0
+        self.versions[pages] += 1
+
+    def nonzero(self, pages: list[int]) -> list[int]:
+        """Those of `pages` that hold a byte other than 0."""
+        return [page for page in pages if self.pages[page].any()]
+
+    def prefill(self, request: int, tokens: I32, start: int, pages: list[int]) -> None:
+        """Write the KV of `tokens` (which has `HISTORY` more in front) from position `start`, and advance the state."""
+        self._write(tokens, start, pages)
+        model.advance(self.working[request].state, tokens, start, self.inputs, self.decay)
+
+    def prefill_output(self, request: int, length: int, context: I32, pages: list[int], token: int) -> Partial:
+        """The output after the last prompt token, from live positions only; `context` is (1, HISTORY)."""
+        working = self.working[request]
+        live = np.zeros((len(self.heads), len(pages) * PAGE_TOKENS, CODE_DIM), np.float32)
+        raw = self.pages[pages].swapaxes(0, 1).reshape(len(self.heads), -1, CODE_DIM)
+        live[:, :length] = self.format.decode(raw[:, :length])
+        recurrent = model.readout(working.state, token).reshape(1, -1)
+        return Partial(attention=self._attend(live, context, [length]), recurrent=recurrent)
+
+    def decode(self, request: int, tokens: I32, start: int, contexts: I32, pages: list[int]) -> Partial:
+        """One round: write the KV of the new tokens, read whole pages. The state is left as it was; see `commit`.
+
+        `tokens` is (HISTORY + rows,), `contexts` (rows, HISTORY); row i is the output after position start + i.
+        """
+        self._write(tokens, start, pages)
+        working = self.working[request]
+        self._load(working, pages)
+        lengths = [start + row + 1 for row in range(contexts.shape[0])]
+        attention = self._attend(working.loaded[:, : len(pages) * PAGE_TOKENS], contexts, lengths)
+        return Partial(attention=attention, recurrent=self._look_ahead(working.state, tokens, start))
+
+    def commit(self, request: int, tokens: I32, start: int) -> None:
+        """Advance the state over the tokens that verification kept, (HISTORY + kept,)."""
+        model.advance(self.working[request].state, tokens, start, self.inputs, self.decay)
+
+    def _look_ahead(self, state: F32, tokens: I32, start: int) -> F32:
+        state = state.copy()
+        rows = []
+        for row in range(tokens.size - HISTORY):
+            model.advance(state, tokens[row : row + HISTORY + 1], start + row, self.inputs, self.decay)
+            rows.append(model.readout(state, int(tokens[row + HISTORY])))
+        return np.stack(rows)
+
+    def _attend(self, loaded: F32, contexts: I32, lengths: list[int]) -> F32:
+        outputs = [
+            kernels.attend(loaded[index], model.context_code(contexts, head), lengths, self.inert)
+            for index, head in enumerate(self.heads)
+        ]
+        return np.hstack(outputs)
+
+    def _write(self, tokens: I32, start: int, pages: list[int]) -> None:
+        new = tokens[HISTORY:]
+        positions = np.arange(start, start + new.size)
+        targets = np.array(pages, np.int32)[positions // PAGE_TOKENS]
+        offsets = positions % PAGE_TOKENS
+        for index, head in enumerate(self.heads):
+            self.pages[targets, index, offsets, :32] = self.format.encode(model.key_code(tokens, head))
+            self.pages[targets, index, offsets, 32:] = self.value_bytes[new, index]
+        self.versions[targets] += 1
+
+    def _load(self, working: Working, pages: list[int]) -> None:
+        """Bring the loaded copy up to date with the bytes in the pool, page by page."""
+        have = working.versions.size
+        if len(pages) > have:
+            grown = np.zeros((len(self.heads), max(len(pages), have * 5 // 4) * PAGE_TOKENS, CODE_DIM), np.float32)
+            grown[:, : working.loaded.shape[1]] = working.loaded
+            working.loaded = grown
+            working.versions = np.pad(working.versions, (0, grown.shape[1] // PAGE_TOKENS - have))
+        current = self.versions[pages]
+        stale = np.flatnonzero(working.versions[: len(pages)] != current)
+        if stale.size:
+            by_page = working.loaded.reshape(len(self.heads), -1, PAGE_TOKENS, CODE_DIM)
+            by_page[:, stale] = self.format.decode(self.pages[np.array(pages)[stale]]).swapaxes(0, 1)
+            working.versions[stale] = current[stale]
+
+
+assert PAGE_BYTES == KV_HEADS * PAGE_TOKENS * CODE_DIM
