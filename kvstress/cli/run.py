@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kvstress.core.units import duration
+from kvstress.store.recording import Record
 
 if TYPE_CHECKING:
     from kvstress.harness.options import RunOptions
@@ -99,8 +100,8 @@ def run_command(
         ),
     ] = False,
     record: Annotated[
-        str, typer.Option(help="full (bodies too), text (answers), facts (neither).", rich_help_panel=_OUTPUT)
-    ] = "text",
+        Record, typer.Option(help="full (bodies too), text (answers), facts (neither).", rich_help_panel=_OUTPUT)
+    ] = Record.TEXT,
     scrape_interval: Annotated[
         str, typer.Option(help="Between scrapes beside the load.", rich_help_panel=_OUTPUT)
     ] = "2s",

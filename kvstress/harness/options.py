@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from kvstress.core.errors import UsageError
+from kvstress.store.recording import Record
 
 REFERENCE = "reference"
 
@@ -41,7 +42,7 @@ class RunOptions:
     dialect: str | None = None
     asides: bool = True
     resume: bool = False
-    record: str = "text"
+    record: Record = Record.TEXT
     commit: str | None = None
     hardware: str | None = None
     trust_env: bool = False

@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from kvstress.client.wire import Wire
-from kvstress.core.errors import KvstressError, UsageError
+from kvstress.core.errors import UsageError
 from kvstress.core.events import Event, RunEnded, ServerChange, ServerEvent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
@@ -62,8 +62,10 @@ async def run(options: RunOptions, view: View) -> Result:
     prepared = prepare(options)
     cut = _cut(prepared)
     result = await _attempt(prepared, cut, view) if cut or not options.resume else None
-    # Without the same server there is nothing to continue: its cache was part of the experiment.
-    return result or await _attempt(_renewed(prepared), None, view)
+    while result is None:
+        # Without the same server there is nothing to continue: its cache was part of the experiment.
+        result = await _attempt(_renewed(prepared), None, view)
+    return result
 
 
 def _cut(prepared: Prepared) -> Cut | None:
@@ -94,12 +96,9 @@ def _opened(prepared: Prepared, cut: Cut | None) -> Iterator[tuple[RunWriter, Ma
     )
     try:
         yield writer, first
-    except KvstressError:
-        if cut is None and writer.events == 0:
-            writer.discard()
-        raise
     finally:
         writer.close()
+        rundir.discard_if_empty(prepared.path)
 
 
 async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | None:

@@ -4,6 +4,7 @@ Whatever moment it is killed at, what was measured until then is there and can b
 `manifest.json` and `events.jsonl` count; the rest is made from them.
 """
 
+import contextlib
 import os
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +20,17 @@ from kvstress.store.recording import Record, kept
 from kvstress.store.tables import Tables, rebuilt
 from kvstress.store.views import TABLES
 
-__all__ = ["FILES", "Record", "RunWriter", "create", "read_events", "read_manifest", "rebuild", "reopen"]
+__all__ = [
+    "FILES",
+    "Record",
+    "RunWriter",
+    "create",
+    "discard_if_empty",
+    "read_events",
+    "read_manifest",
+    "rebuild",
+    "reopen",
+]
 
 VERDICT, FINDINGS = "verdict.json", "findings.jsonl"
 # Made from a judgement, and stale as soon as the run goes on.
@@ -27,6 +38,8 @@ CONCLUSIONS = (VERDICT, FINDINGS, "report.html", "junit.xml", "summary.md")
 # What kvstress writes into a run directory. Overwriting removes these and never anything else; the
 # manifest goes last, by being replaced, so that a kill in between leaves a recognisable run.
 FILES = (EVENTS, bodies.FILE, *TABLES, *CONCLUSIONS, MANIFEST)
+# Left behind only by a kill while a file was being replaced.
+LEFTOVERS = (*(f"{name}.new" for name in TABLES), *(f".{name}.new" for name in (VERDICT, FINDINGS, MANIFEST)))
 
 
 class RunWriter:
@@ -144,13 +157,23 @@ def rebuild(path: Path, judgement: Judgement) -> None:
         os.close(held)
 
 
+def discard_if_empty(path: Path) -> bool:
+    """Removes a closed run in which nothing ever happened, and its directory if that is all it held; True if it did."""
+    if not is_run(path) or (path / EVENTS).stat().st_size:
+        return False
+    _remove(path, FILES)
+    with contextlib.suppress(OSError):  # not empty: something there is not ours
+        path.rmdir()
+    return True
+
+
 def _conclude(path: Path, judgement: Judgement) -> None:
     disk.replace(path / FINDINGS, conclusion.findings_jsonl(judgement))
     disk.replace(path / VERDICT, conclusion.verdict_json(judgement))
 
 
 def _make_room(path: Path, overwrite: bool) -> None:
-    if not any(path.iterdir()):
+    if all(entry.name in LEFTOVERS for entry in path.iterdir()):
         return
     if not is_run(path):
         raise UsageError(
@@ -158,7 +181,7 @@ def _make_room(path: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise UsageError(f"{path} already holds a run: choose another --out, or replace it with --overwrite")
-    _remove(path, FILES[:-1])
+    _remove(path, (*FILES[:-1], *LEFTOVERS))
 
 
 def _remove(path: Path, names: tuple[str, ...]) -> None:
