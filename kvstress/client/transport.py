@@ -1,0 +1,211 @@
+"""httpx over aiohttp, keeping what the ready-made bridge loses: why an exchange ended and when each read came.
+
+aiohttp's own exceptions cannot tell a reset from a short chunk once a body has begun, and a reset of a body that
+is delimited by the close alone looks like its proper end. The protocol object is told both by the event loop, so the
+one used here remembers what it was told, and stamps each network read when it happens instead of
+when a task gets round to it. aiohttp would also send a GET a second time on its own; that is switched off, since a
+retry hides what we look for.
+
+A kept-alive connection that the server closes while it is idle is a race that every client meets. Here an idle
+connection that already shows its peer's farewell is dropped before anything is sent. If the farewell crosses the
+request under way, TCP says whether the peer's kernel took in a single byte of it: if not, nobody can have processed
+it and it leaves once more on a new connection (`Body.resent`); otherwise it is reported like any other failure.
+"""
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+
+import aiohttp
+import httpx
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+
+from kvstress.client.idle import acknowledged, has_farewell
+
+_BYTES_PER_READ = 1 << 18
+_WHOLE_WRITE = 1 << 20
+
+
+class Watched(ResponseHandler):
+    """One connection. `read_at` is the time of the last network read; `lost` what the event loop said when it closed.
+
+    `received` counts bytes since the present request took the connection; `taken` the requests that did.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
+        super().__init__(loop)
+        self._clock = clock
+        self.read_at = clock()
+        self.received = 0
+        self.taken = 0
+        self.lost: BaseException | None = None
+        self._acked_before: int | None = None
+        self._acked_at_loss: int | None = None
+
+    def take(self) -> None:
+        """A request takes this connection for itself."""
+        self.taken += 1
+        self.received = 0
+        if self.taken > 1:
+            self._acked_before = acknowledged(self.transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.read_at = self._clock()
+        self.received += len(data)
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.lost = exc
+        self._acked_at_loss = acknowledged(self.transport) if self.taken > 1 and not self.received else None
+        super().connection_lost(exc)
+
+    def was_untouched(self) -> bool:
+        """True when this connection had served before and TCP proves that its peer took nothing of this request."""
+        if self.taken < 2 or self.received or self._acked_before is None:
+            return False
+        now = self._acked_at_loss if self.transport is None else acknowledged(self.transport)
+        return now == self._acked_before
+
+
+class Attempt:
+    """What one request learns of its connection before there is a response to ask: aiohttp gives no other way."""
+
+    __slots__ = ("fresh", "protocol")
+
+    def __init__(self, *, fresh: bool = False) -> None:
+        self.fresh = fresh
+        self.protocol: Watched | None = None
+
+
+_attempt: ContextVar[Attempt] = ContextVar("attempt")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Any number of connections, each one watched, none taken from the pool when its peer has left."""
+
+    def __init__(
+        self, clock: Callable[[], float], is_stale: Callable[[asyncio.BaseTransport | None], bool], **rest: Any
+    ) -> None:
+        super().__init__(limit=0, **rest)
+        self._is_stale = is_stale
+        factory: Any = partial(Watched, loop=self._loop, clock=clock)
+        self._factory = factory
+
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Connection:
+        attempt = _attempt.get()
+        while True:  # each turn closes one pooled connection, so this ends with a new one at the latest
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            assert isinstance(protocol, Watched)
+            if not protocol.taken or not (attempt.fresh or self._is_stale(protocol.transport)):
+                break
+            connection.close()
+        protocol.take()
+        attempt.protocol = protocol
+        return connection
+
+
+class Body(httpx.AsyncByteStream):
+    """The answer's bytes as the network gave them. `read()` returns what has arrived, b"" at the end.
+
+    It raises aiohttp's exceptions; `protocol.lost` then holds what the event loop said.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, protocol: Watched, resent: bool) -> None:
+        self._response = response
+        self._framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+        self.read = response.content.readany
+        self.protocol = protocol
+        self.resent = resent
+
+    @property
+    def was_reset(self) -> bool:
+        """True when a body that only the close delimits ended in a reset, which aiohttp takes for its proper end."""
+        return not self._framed and isinstance(self.protocol.lost, OSError)
+
+    def rest(self) -> bytes:
+        """Bytes that came before a failure but were not read before it: aiohttp's own reads raise and leave them."""
+        return self._response.content._read_nowait(-1)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read():
+            yield data
+
+    async def aclose(self) -> None:
+        self._response.close()
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """An httpx transport. Each response carries its `Body` in `extensions["body"]`.
+
+    Raises what aiohttp raises, never httpx's own classes: their mapping is what loses the cause.
+    A failed request leaves its connection in the request's `extensions["attempt"]`.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        verify: ssl.SSLContext | None,
+        proxy: str | None = None,
+        is_stale: Callable[[asyncio.BaseTransport | None], bool] = has_farewell,
+    ) -> None:
+        self._clock = clock
+        self._verify = verify
+        self._proxy = proxy
+        self._is_stale = is_stale
+        self._session: aiohttp.ClientSession | None = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        connector = _Connector(self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None)
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+            read_bufsize=_BYTES_PER_READ,
+            proxy=self._proxy,
+        )
+        session._retry_connection = False
+        return session
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._once(request, Attempt(), resent=False)
+        except (aiohttp.ClientError, OSError):
+            protocol = request.extensions["attempt"].protocol
+            if protocol is None or not protocol.was_untouched():
+                raise
+        return await self._once(request, Attempt(fresh=True), resent=True)
+
+    async def _once(self, request: httpx.Request, attempt: Attempt, *, resent: bool) -> httpx.Response:
+        if self._session is None:
+            self._session = self._open()
+        request.extensions["attempt"] = attempt
+        _attempt.set(attempt)
+        response = await self._session.request(
+            request.method,
+            str(request.url),
+            headers=request.headers,
+            data=_payload(request.content),
+            allow_redirects=False,
+        )
+        assert attempt.protocol is not None
+        body = Body(response, attempt.protocol, resent)
+        return httpx.Response(
+            response.status, headers=response.raw_headers, stream=body, request=request, extensions={"body": body}
+        )
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _payload(content: bytes) -> bytes | io.BytesIO | None:
+    """aiohttp warns about large bodies given as bytes, because it would write them in one piece."""
+    return io.BytesIO(content) if len(content) > _WHOLE_WRITE else content or None
