@@ -226,9 +226,10 @@ def svg(chart: Chart, name: str, title: str) -> str:
     drawn = re.sub(r'(id="|url\(#)(?=\w)', rf"\g<1>{name}-", drawn)
     drawn = re.sub(r' (?:xmlns(?::xlink)?|role|aria-roledescription)="[^"]*"', "", drawn)
     label = title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    # A replacement string would read backslashes in the label as references, so it is a function.
     return re.sub(
-        r'<svg class="marks" width="\d+" height="\d+"',
-        f'<svg class="chart" role="img" aria-label="{label}"',
+        r'<svg [^>]*(viewBox="[^"]*")[^>]*>',
+        lambda tag: f'<svg class="chart" role="img" aria-label="{label}" {tag[1]}>',
         drawn,
         count=1,
     )

@@ -40,6 +40,15 @@ def line(text: str, length: int = 200) -> str:
     return _ACTIVE.sub(_escape, short[:length]) + more
 
 
+# Our own typography in plain letters; in a server's words an escape would be as right, but no easier to read.
+_PLAIN = str.maketrans(
+    {"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "−": "-", "…": "...", "·": "|", "×": "x"}
+)
+
+
 def encodable(text: str, encoding: str) -> str:
-    """`text` with what `encoding` cannot carry spelt as escapes, so that printing it cannot fail."""
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    """`text` with what `encoding` cannot carry made plain or spelt as escapes, so that printing it cannot fail."""
+    try:
+        return text.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "backslashreplace").decode(encoding)

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from kvstress.core.manifest import Manifest
 from kvstress.core.sample import Sample
-from kvstress.core.units import show_duration
 from kvstress.report import phrases
 from kvstress.report.hostile import encodable, line
 from kvstress.report.progress import Progress
@@ -76,7 +75,7 @@ class Panel:
         if sent is None:
             return "between requests"
         others = f"{dot}{self.progress.flying:,} in flight" if self.progress.flying > 1 else ""
-        return f"{line(sent.phase, 24)} {show_duration(max(0.0, now - sent.at))}{others}"
+        return f"{line(sent.phase, 24)} {max(0.0, now - sent.at):.1f} s{others}"
 
     def _rate(self, dot: str) -> str:
         rates = ((self.progress.rate_in, "prompt tok/s"), (self.progress.rate_out, "generated tok/s"))
@@ -85,11 +84,18 @@ class Panel:
     def _time(self, now: float, dot: str) -> Text:
         failed = self.progress.failures
         text = Text(f"failures {failed:,}", style="bold red" if failed else "")
-        text.append(f"{dot}{show_duration(now)}", style="not bold default")
+        text.append(f"{dot}{timer(now)}", style="not bold default")
         cap = self.manifest.max_duration
         if cap is not None:
-            text.append(f"{dot}{show_duration(max(0.0, cap - now))} left to the cap", style="not bold default")
+            text.append(f"{dot}{timer(max(0.0, cap - now))} left", style="not bold default")
         return text
+
+
+def timer(seconds: float) -> str:
+    """`seconds` as 0:07, 24:53 or 1:02:03: hundredths would only flicker."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def gauge(sample: Sample | None, width: int, blocks: tuple[str, str, str]) -> Text:

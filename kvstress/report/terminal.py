@@ -79,10 +79,12 @@ def _all(console: Console, lines: list[str], environ: Mapping[str, str]) -> None
         _say(console, text, environ=environ)
 
 
-def _say(console: Console, text: str, style: str = "", environ: Mapping[str, str] = os.environ) -> None:
-    """Print `text` as it is: no markup, no highlighting, no wrapping in a log."""
+def _say(
+    console: Console, text: str, style: str = "", environ: Mapping[str, str] = os.environ, *, wrap: bool = False
+) -> None:
+    """Print `text` as it is: no markup, no highlighting; `wrap` breaks it between words where there is a terminal."""
     shown = encodable(text, "ascii" if _ascii(console, environ) else console.encoding)
-    console.print(Text(shown, style=style), soft_wrap=True, highlight=False)
+    console.print(Text(shown, style=style), soft_wrap=not (wrap and console.is_terminal), highlight=False)
 
 
 def conclude(
@@ -95,8 +97,8 @@ def conclude(
 ) -> None:
     """Print the verdict, why, the first failure with the server's words, the pool fill, and where the files are."""
 
-    def say(text: str, style: str = "") -> None:
-        _say(console, text, style, environ)
+    def say(text: str, style: str = "", wrap: bool = True) -> None:
+        _say(console, text, style, environ, wrap=wrap)
 
     say("")
     say(judgement.verdict.name, COLOURS.get(judgement.verdict, "bold yellow"))
@@ -109,8 +111,8 @@ def conclude(
         say(text)
     folder = report_path if report_path.is_dir() else report_path.parent
     page = report_path / "report.html" if report_path.is_dir() else report_path
-    say(f"report         {line(str(page), 1000)}")
-    say(f"csv            {line(str(folder / 'prompts.csv'), 1000)}")
+    say(f"report         {line(str(page), 1000)}", wrap=False)
+    say(f"csv            {line(str(folder / 'prompts.csv'), 1000)}", wrap=False)
 
 
 def _headlines(judgement: Judgement) -> Iterator[str]:
