@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kvstress.core.errors import CannotJudgeError
 
-_FULL = "free some space or choose another --out; what was recorded before is kept"
-_FORBIDDEN = "make it writable or choose another --out"
+_FULL = "free some space or choose another directory; what was recorded before is kept"
+_FORBIDDEN = "make it writable or choose another directory"
 _WAYS_OUT = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -34,7 +34,7 @@ def writing(path: Path, doing: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        way_out = _WAYS_OUT.get(problem.errno or 0, "choose another --out")
+        way_out = _WAYS_OUT.get(problem.errno or 0, "choose another directory")
         raise CannotJudgeError(f"cannot {doing} {path}: {_reason(problem)}; {way_out}") from problem
 
 

@@ -6,6 +6,7 @@ Whatever moment it is killed at, what was measured until then is there and can b
 
 import contextlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,10 +46,12 @@ LEFTOVERS = (*(f"{name}.new" for name in TABLES), *(f".{name}.new" for name in (
 class RunWriter:
     """The one writer of a run directory, from `create` or `reopen`; a context manager that closes itself."""
 
-    def __init__(self, path: Path, record: Record, tables: Tables, held: int) -> None:
-        """`held` is the descriptor of the directory's lock, which `close` gives up."""
+    def __init__(self, path: Path, record: Record, tables: Tables, held: int, *, stale: tuple[str, ...] = ()) -> None:
+        """`held` is the lock's descriptor, which `close` gives up; files named `stale` go at the first event."""
         self.path = path
         self.record = record
+        self.events = 0
+        self._stale = stale
         self._tables = tables
         self._held = held
         self._bodies: disk.AppendFile | None = None
@@ -61,7 +64,11 @@ class RunWriter:
         Raises CannotJudgeError when the disk is full; what was stored before stays readable.
         """
         line, stored = codec.settle(kept(event, self.record))
+        if self._stale:
+            _remove(self.path, self._stale)
+            self._stale = ()
         self._events.write(line)
+        self.events += 1
         self._tables.see(stored)
         return stored
 
@@ -95,6 +102,13 @@ class RunWriter:
             os.close(self._held)
             self._held = -1
 
+    def discard(self) -> None:
+        """Closes a run in which nothing happened and removes its files, and the directory if nothing else is there."""
+        self.close()
+        _remove(self.path, FILES)
+        with suppress(OSError):
+            self.path.rmdir()
+
     def __enter__(self) -> Self:
         return self
 
@@ -104,13 +118,14 @@ class RunWriter:
         self.close()
 
 
-def create(path: Path, manifest: Manifest, *, overwrite: bool = False, record: Record = Record.TEXT) -> RunWriter:
+def create(path: Path, manifest: Manifest, *, overwrite: bool = False, record: str = Record.TEXT) -> RunWriter:
     """Makes the run directory `path` and writes `manifest.json` before anything else.
 
     Raises UsageError when `path` is neither new nor an empty directory (nor, with `overwrite`,
-    an older run, whose files are removed; other files never are), CannotJudgeError when it
-    cannot be written or another process is writing it.
+    an older run, whose files are removed; other files never are) or `record` is none of full,
+    text and facts, CannotJudgeError when it cannot be written or another process is writing it.
     """
+    chosen = _record(record)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file, and a run needs a directory: choose another --out")
     with disk.writing(path, "create"):
@@ -118,16 +133,17 @@ def create(path: Path, manifest: Manifest, *, overwrite: bool = False, record: R
     held = disk.lock(path)
     try:
         _make_room(path, overwrite)
-        disk.replace(path / MANIFEST, manifest_json(manifest, record))
-        return RunWriter(path, record, Tables(path, manifest.phases), held)
+        disk.replace(path / MANIFEST, manifest_json(manifest, chosen))
+        return RunWriter(path, chosen, Tables(path, manifest.phases), held)
     except BaseException:
         os.close(held)
         raise
 
 
 def reopen(path: Path) -> RunWriter:
-    """Opens a stored run to go on with it: cuts off a torn last line, makes its tables anew, removes its conclusions.
+    """Opens a stored run to go on with it: cuts off a torn last line and makes its tables anew.
 
+    Its conclusions (verdict.json, report.html, …) are removed when the first event is added.
     Raises as `read_manifest`, `read_events` and `create` do.
     """
     manifest, record = read_manifest(path), read_record(path)
@@ -136,8 +152,7 @@ def reopen(path: Path) -> RunWriter:
         with disk.writing(path / EVENTS):
             os.truncate(path / EVENTS, disk.last_line_end(path / EVENTS))
         tables = rebuilt(path, manifest.phases, read_events(path), finished=False)
-        _remove(path, CONCLUSIONS)
-        return RunWriter(path, record, tables, held)
+        return RunWriter(path, record, tables, held, stale=CONCLUSIONS)
     except BaseException:
         os.close(held)
         raise
@@ -170,6 +185,13 @@ def discard_if_empty(path: Path) -> bool:
 def _conclude(path: Path, judgement: Judgement) -> None:
     disk.replace(path / FINDINGS, conclusion.findings_jsonl(judgement))
     disk.replace(path / VERDICT, conclusion.verdict_json(judgement))
+
+
+def _record(name: str) -> Record:
+    try:
+        return Record(name)
+    except ValueError as problem:
+        raise UsageError(f"cannot record {name!r}: choose full, text or facts") from problem
 
 
 def _make_room(path: Path, overwrite: bool) -> None:
