@@ -5,7 +5,8 @@ Which names mean it, and whether its series add up (tokens of two data-parallel 
 worst counts (usage of two pools), is declared beside the name, never guessed from the page.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvstress.metrics.parse import Page, Series
@@ -55,8 +56,9 @@ class Dialect:
     """One engine's names. `aliases` maps Sample's fields; `derive` adds what follows from several series.
 
     `prefixes` mark the engine's own series. Series that differ only in a label of `shards` describe the same
-    tokens (tensor-parallel ranks) and count once. `split` names (series, label) pairs whose labelled parts are kept in
-    `raw` as well, since their sum says nothing.
+    tokens (tensor-parallel ranks) and count once. Where a label of `totals` is empty, the series is
+    the total of those where it is not. `split` names (series, label) pairs whose labelled parts are kept in `raw` as
+    well, since their sum says nothing.
     """
 
     name: str
@@ -64,11 +66,34 @@ class Dialect:
     aliases: Mapping[str, Alias]
     derive: Derive = _nothing_more
     shards: frozenset[str] = frozenset()
+    totals: frozenset[str] = frozenset()
     split: tuple[tuple[str, str], ...] = field(default_factory=tuple)
 
     def owns(self, name: str) -> bool:
         """Is `name` one of this engine's own series?"""
         return name.startswith(self.prefixes)
+
+    def look_up(self, page: Page, alias: Alias) -> Found | None:
+        """The number that `alias` has on `page`; None when the page lacks it, which is not 0."""
+        for name in alias.spellings():
+            series = [one for one in page.series.get(name, ()) if _kept(one, alias)]
+            if series:
+                return Found(value=self.combined(series, most=alias.most) * alias.scale, name=name)
+        return None
+
+    def combined(self, series: Sequence[Series], *, most: bool = False) -> float:
+        """One number of several series: shards count once, the rest adds up (or the largest counts)."""
+        whole: dict[frozenset[tuple[str, str]], float] = {}
+        for one in self._unparted(series):
+            key = frozenset((label, value) for label, value in one.labels.items() if label not in self.shards)
+            whole[key] = max(whole[key], one.value) if key in whole else one.value
+        return max(whole.values()) if most else sum(whole.values())
+
+    def _unparted(self, series: Sequence[Series]) -> Sequence[Series]:
+        """`series` without those parts whose total is among them."""
+        for label in self.totals:
+            series = [one for one in series if one.labels.get(label) == ""] or series
+        return series
 
 
 def gauge(*names: str, most: bool = False, scale: float = 1.0) -> Alias:
@@ -87,27 +112,19 @@ def counter_of(name: str, label: str, *, only: tuple[str, ...] = (), without: tu
     return Alias(names=(bare,), counter=True, label=label, only=frozenset(only), without=frozenset(without))
 
 
-def look_up(page: Page, alias: Alias, shards: frozenset[str]) -> Found | None:
-    """The number that `alias` has on `page`; None when the page lacks it, which is not 0."""
-    for name in alias.spellings():
-        series = [one for one in page.series.get(name, ()) if _kept(one, alias)]
-        if series:
-            value = combined(series, alias.most, shards) * alias.scale
-            return Found(value=value, name=name)
-    return None
-
-
-def combined(series: list[Series], most: bool, shards: frozenset[str]) -> float:
-    """One number of several series: shards count once, the rest adds up (or the largest counts)."""
-    whole: dict[frozenset[tuple[str, str]], float] = {}
-    for one in series:
-        key = frozenset((label, value) for label, value in one.labels.items() if label not in shards)
-        whole[key] = max(whole[key], one.value) if key in whole else one.value
-    return max(whole.values()) if most else sum(whole.values())
-
-
 def _kept(one: Series, alias: Alias) -> bool:
     if alias.label is None:
         return True
     said = one.labels.get(alias.label, "")
     return said in alias.only if alias.only else said not in alias.without
+
+
+def number(label: str | None) -> float:
+    """A label's number; NaN for None, "None" and other words."""
+    try:
+        return float(label) if label is not None else math.nan
+    except ValueError:
+        return math.nan
+
+
+STARTED = gauge("process_start_time_seconds", most=True)

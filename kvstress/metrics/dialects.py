@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kvstress.core.errors import UsageError
-from kvstress.metrics.alias import Dialect, Reading, combined, look_up
+from kvstress.metrics.alias import Dialect, Reading
 from kvstress.metrics.engines import DIALECTS
 from kvstress.metrics.parse import Page, Series, finite
 
@@ -28,11 +28,15 @@ class Canonical:
 
 
 def named(name: str) -> Dialect:
-    """The dialect called `name`; UsageError names the ones there are."""
+    """The dialect called `name`, whatever its case and punctuation; UsageError names the ones there are."""
     for dialect in DIALECTS:
-        if dialect.name == name:
+        if _plain(dialect.name) == _plain(name):
             return dialect
     raise UsageError(f"unknown dialect {name!r}: it is one of {', '.join(d.name for d in DIALECTS)}")
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 def choose(page: Page) -> Dialect:
@@ -53,7 +57,7 @@ def read(page: Page, dialect: Dialect) -> Canonical:
 
 
 def _found(page: Page, dialect: Dialect) -> Reading:
-    direct = {field: look_up(page, alias, dialect.shards) for field, alias in dialect.aliases.items()}
+    direct = {field: dialect.look_up(page, alias) for field, alias in dialect.aliases.items()}
     found = {field: one for field, one in direct.items() if one is not None}
     return found | dialect.derive(page, found)
 
@@ -64,7 +68,7 @@ def _raw(page: Page, dialect: Dialect) -> dict[str, float]:
     Not finite ones are left out: JSON has no word for them.
     """
     own = [name for name in page.series if dialect.owns(name) and not name.startswith(_NOBODYS)]
-    totals = [(name, combined(list(page.series[name]), False, dialect.shards)) for name in own]
+    totals = [(name, dialect.combined(page.series[name])) for name in own]
     kept = [(name, value) for name, value in (*_parts(page, dialect), *totals) if finite(value)]
     return dict(kept[:RAW_CAP])
 
@@ -74,4 +78,4 @@ def _parts(page: Page, dialect: Dialect) -> Iterable[tuple[str, float]]:
         parts: dict[str, list[Series]] = {}
         for series in page.series.get(name, ()):
             parts.setdefault(f'{name}{{{label}="{series.labels.get(label, "")}"}}', []).append(series)
-        yield from ((part, combined(series, False, dialect.shards)) for part, series in parts.items())
+        yield from ((part, dialect.combined(series)) for part, series in parts.items())

@@ -21,8 +21,8 @@ _SHARE = 10
 _FULL = 0.95
 _FASTER, _FASTER_TIMES, _WARM_UP = 0.5, 3, 2
 
-ABORTS = re.compile(r"abort|disconnected_clients|requests_cancelled")
-DRAFTS = re.compile(r"draft|spec_accept")
+ABORTS = re.compile(r'abort|disconnected_clients|requests_cancelled|error_type="cancelled"')
+DRAFTS = re.compile(r"draft(ed)?_tokens_total|num_drafts_total|spec_accept_(length|rate)")
 TIERS = re.compile(
     r'prompt_tokens_cached_by_source_total\{source="(host|disk|p2p|external_unspecified)"'
     r'|external_prefix_cache_hits|cached_tokens_total\{cache_source="(?!device)'
