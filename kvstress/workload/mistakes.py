@@ -90,7 +90,7 @@ def _text(node: inspect.StrType) -> str:
 def _unknown(steps: tuple[shape.Step, ...], key: str, data: Any) -> str:
     node, value = shape.at(shape.ROOT, data, steps)
     table = shape.table(node, value) if node is not None else None
-    return _at(steps, f'unknown key "{key}"{nearest(key, shape.keys(table) if table else ())}')
+    return _at(steps, f"unknown key {show(key)}{nearest(key, shape.keys(table) if table else ())}")
 
 
 def _missing(steps: tuple[shape.Step, ...], data: Any) -> str:
