@@ -22,8 +22,8 @@ _DONE: Final = b"[DONE]"
 class Reader(Protocol):
     """`feed` takes one network read and its time; `end` says what it all was. `ended_by` is None for a proper end."""
 
-    chunk_at: array[float]
-    chunk_bytes: array[int]
+    chunk_at: "array[float]"
+    chunk_bytes: "array[int]"
     done_at: float | None
 
     def feed(self, data: bytes, at: float) -> None: ...
