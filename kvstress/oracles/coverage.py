@@ -5,16 +5,17 @@ None where nothing that it reports or exports could tell.
 """
 
 import re
+from collections import deque
 
 from kvstress.core.events import Event
 from kvstress.core.exchange import Exchange
-from kvstress.core.latency import ttft
+from kvstress.core.latency import e2e, ttft
 from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
 from kvstress.core.sample import Sample
 from kvstress.core.verdict import PoolFill
 from kvstress.oracles.evictions import Evictions
-from kvstress.oracles.ledger import MEMORY, Answered, Ledger, restarted, totals
+from kvstress.oracles.ledger import Answered, Ledger, restarted, totals
 
 # A hit counts from a tenth of the prompt on: blocks of a shared chat template, or one BOS token, hit for everybody.
 _SHARE = 10
@@ -65,7 +66,7 @@ class CoverageFold:
         if self._evictions.see(event, answered):
             self._evicted = True
         if answered is not None and isinstance(event, Exchange):
-            self._hits.answered(answered, ttft(event))
+            self._hits.answered(answered, event)
             self._aborts.answered(answered)
         elif isinstance(event, Sample):
             self._scraped(event)
@@ -112,17 +113,17 @@ class _Hits:
         self.lost_one = False
         self.could_lose: bool | None = None
         self._smallest: int | None = None
-        self._cold: dict[int, float] = {}
+        self._cold: deque[tuple[int, float]] = deque(maxlen=64)
         self._firsts = 0
         self._faster = 0
 
-    def answered(self, answered: Answered, first_token: float | None) -> None:
-        if answered.origin is not Origin.STEP or answered.outcome is not Outcome.COMPLETED:
+    def answered(self, answered: Answered, exchange: Exchange) -> None:
+        if answered.origin is not Origin.STEP or answered.outcome is not Outcome.COMPLETED or not answered.prompt:
             return
-        if answered.hit is not None and answered.prompt:
+        if answered.hit is not None:
             self._reported(answered, answered.hit, answered.prompt)
-        elif first_token is not None and answered.prompt:
-            self._timed(answered, first_token, answered.prompt)
+        else:
+            self._timed(answered, exchange, answered.prompt)
 
     def _reported(self, answered: Answered, hit: int, prompt: int) -> None:
         self.reached = self.reached or False
@@ -135,18 +136,23 @@ class _Hits:
         if answered.again is not None and answered.again.step != answered.step:
             self.could_lose = self.could_lose or False
 
-    def _timed(self, answered: Answered, first_token: float, prompt: int) -> None:
+    def _timed(self, answered: Answered, exchange: Exchange, prompt: int) -> None:
         """Nothing is reported: a resend that starts in half the time of other prompts of its length was a hit.
 
-        The first prompts are no control: their time holds compilation. Slower resends prove nothing.
+        An answer that was not streamed took at least as long as its first token, and a cold one of a single token
+        hardly longer. The first prompts are no control: their time holds compilation. Slower resends prove nothing.
         """
+        first_token = ttft(exchange)
         if answered.again is None:
             self._firsts += 1
-            if self._firsts > _WARM_UP and len(self._cold) < MEMORY:
-                self._cold[prompt] = min(first_token, self._cold.get(prompt, first_token))
-        elif prompt in self._cold:
-            self._faster += first_token < _FASTER * self._cold[prompt]
-            self.reached = True if self._faster >= _FASTER_TIMES else self.reached
+            cold = e2e(exchange) if first_token is None and answered.max_tokens == 1 else first_token
+            if self._firsts > _WARM_UP and cold is not None:
+                self._cold.append((prompt, cold))
+            return
+        controls = [cold for size, cold in self._cold if 0.9 * prompt < size <= 1.02 * prompt]
+        warm = e2e(exchange) if first_token is None else first_token
+        self._faster += bool(controls) and warm < _FASTER * min(controls)
+        self.reached = True if self._faster >= _FASTER_TIMES else self.reached
 
     def scraped(self, before: dict[str, float], sample: Sample) -> None:
         if sample.prefix_hits is None:

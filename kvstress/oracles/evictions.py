@@ -26,10 +26,12 @@ class _Window:
     """The traffic between two scrapes at which nothing was in flight.
 
     `kept`: tokens per prompt that was first sent in the window and then answered out of the cache, hence in the pool.
+    `largest`: the most new tokens that one completed request took.
     """
 
     opened: Sample | None = None
     completed: int = 0
+    largest: int = 0
     old_prefixes: bool = False
     disturbed: bool = False
     kept: dict[str, int] = field(default_factory=dict)
@@ -76,7 +78,9 @@ class Evictions:
         self._ended_since = True
         window = self._window
         window.disturbed |= answered.outcome not in (Outcome.COMPLETED, Outcome.REFUSED)
-        window.completed += answered.outcome is Outcome.COMPLETED
+        if answered.outcome is Outcome.COMPLETED:
+            window.completed += 1
+            window.largest = max(window.largest, answered.fresh)
         if answered.again is None:
             window.first.add(answered.key)
         elif answered.key not in window.first:
@@ -133,7 +137,7 @@ class Evictions:
         window, before = self._window, self._window.opened
         if before is None or window.disturbed or not window.completed or not self._at_rest(sample):
             return None
-        return self._cached_fell(before, sample) or self._room_appeared(before, sample)
+        return self._cached_fell(before, sample) or self._room_appeared(before, sample) or self._made_room(before)
 
     def _cached_fell(self, before: Sample, sample: Sample) -> str | None:
         """Completed prompts only add to the cache, unless an old prefix is still held and so is not counted."""
@@ -158,3 +162,11 @@ class Evictions:
             return None
         moved = f"free fell by {show_tokens(taken)}" if taken >= 0 else f"free rose by {show_tokens(-taken)}"
         return f"{show_tokens(kept)} new tokens were cached but {moved}: others were put out"
+
+    def _made_room(self, before: Sample) -> str | None:
+        """A request's tokens are all in the pool while it runs; where more were new than free, room was made."""
+        free, taken = before.kv_free, self._window.largest
+        # A level that reads 0 at rest may be a gauge that nobody sets.
+        if not free or taken <= free:
+            return None
+        return f"one request took {show_tokens(taken)} new tokens where {show_tokens(free)} were free"

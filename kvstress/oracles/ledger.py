@@ -2,7 +2,8 @@
 
 A prompt that was sent before, or whose prefix the server says it had, takes no new room. Each
 figure here is a lower bound, so that what is concluded from it (the pool must be full, something
-must have gone) can come late but not too early.
+must have gone) can come late but not too early. The exception: prompts that share a prefix, outside
+sessions, on a server that does not report cached tokens count in full.
 """
 
 from dataclasses import dataclass

@@ -105,7 +105,7 @@ class PoolFillFold:
         """The step's own tokens exceed the free ones; or all tokens so far the capacity: told as soon as known."""
         step = self._steps.setdefault(number, _Step(free=None))
         step.need += answered.fresh
-        if step.free is not None and step.need > step.free:
+        if step.free is not None and self._room_seen and step.need > step.free:
             free, need = show_tokens(step.free), show_tokens(step.need)
             self._set(number, LEVEL, f"{free} tokens were free before the step, which took {need} new ones")
         # Where levels are told, the pool itself says when it is full: snapshots and waste take room that no sum knows.
