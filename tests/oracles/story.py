@@ -89,11 +89,16 @@ class Story:
         *,
         output: int = 1,
         kind: Kind = Kind.OK,
-        took: float = 1,
+        took: float = 1.0,
+        first: float | None = None,
     ) -> "Story":
+        """`took` and `first` (streamed) are seconds from sending to the end and to the first content."""
         usage = None if tokens is None else Usage(prompt_tokens=tokens, completion_tokens=output, cached_tokens=cached)
-        at = self.now()
-        self.events.append(Exchange(request=name, due=at - took, sent=at - took, ended=at, kind=kind, usage=usage))
+        sent = self.now()
+        chunks = () if first is None else (sent + first,)
+        self.events.append(
+            Exchange(request=name, due=sent, sent=sent, ended=sent + took, kind=kind, usage=usage, chunk_at=chunks)
+        )
         return self
 
     def send(self, name: str, step: int | None, prompt: str, tokens: int | None, cached: int | None = 0) -> "Story":

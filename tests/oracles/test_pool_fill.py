@@ -200,7 +200,7 @@ def test_a_session_turn_needs_only_what_it_adds() -> None:
 
 @pytest.mark.parametrize("level", [{"kv_free": 0}, {"kv_usage": 1.0}])
 def test_a_pool_without_a_free_token_is_full(level: dict[str, Any]) -> None:
-    before = dict.fromkeys(level, 0.5)
+    before: dict[str, Any] = dict.fromkeys(level, 0.5)
     story = Story().sample("start", **before).begin(4).ask("a", 4, "one").sample(**level)
     assert fill_of(story) == PoolFill(step=4, how="measured-level", evidence="no token of the pool was free")
 
