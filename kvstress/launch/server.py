@@ -129,10 +129,10 @@ async def _once(tried: _Try) -> AsyncIterator[Launched]:
         async with anyio.create_task_group() as group:
             group.start_soon(leash.pump)
             try:
-                pid = await until_ready(launch, leash)
+                pid = await until_ready(launch, leash, group)
                 group.start_soon(watch.for_exit, launch, leash)
                 group.start_soon(watch.for_lines, launch, patterns)
-                group.start_soon(watch.for_restart, launch)
+                await group.start(watch.for_restart, launch)
                 yield Launched(
                     url=launch.url, port=port, pid=pid, log=tried.log, supervisor=leash.supervisor, _leash=leash
                 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskGroup
 
 from kvstress.core.errors import CannotJudgeError
 from kvstress.core.events import Event, ServerChange, ServerEvent
@@ -70,15 +71,16 @@ class Launch:
         return f"its last log lines: {words}" if words else f"it logged nothing to {self.log}"
 
 
-async def until_ready(launch: Launch, leash: Leash) -> int:
-    """Wait until the server is ready; its process id. Raises CannotJudgeError, of which RefusedToStart is one."""
+async def until_ready(launch: Launch, leash: Leash, group: TaskGroup) -> int:
+    """Wait until the server is ready; its process id. Raises CannotJudgeError, of which RefusedToStart is one.
+
+    `group` is the caller's, and outlives the wait: one of our own would wrap what `ready` raises.
+    """
     pid = await _spawned(launch, leash)
     launch.tell(ServerChange.STARTED, f"{launch.program} as process {pid} for port {launch.port}")
     with anyio.move_on_after(launch.ready_timeout) as waiting:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_cut_when_over, leash, waiting)
-            await _poll(launch)
-            group.cancel_scope.cancel()
+        group.start_soon(_cut_when_over, leash, waiting)
+        await _poll(launch)
     if leash.over.is_set():
         raise RefusedToStart(_ended(launch, leash), leash.code)
     if waiting.cancelled_caught:

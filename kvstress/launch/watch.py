@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import TASK_STATUS_IGNORED, to_thread
+from anyio.abc import TaskStatus
 
 from kvstress.core.errors import UsageError
 from kvstress.core.events import ServerChange
@@ -46,14 +47,16 @@ async def for_exit(launch: Launch, leash: Leash) -> None:
 
 async def for_lines(launch: Launch, patterns: tuple[re.Pattern[str], ...]) -> None:
     """Tell each log line that one of `patterns` is found in, the first hundred of them."""
-    told, lines = 0, _Lines(launch.log, launch.log_start)
-    while patterns and told <= LOG_EVENTS_CAP:
-        for line in lines.more():
-            if told <= LOG_EVENTS_CAP and any(pattern.search(line) for pattern in patterns):
-                told += 1
-                more = told > LOG_EVENTS_CAP
-                detail = "more lines match; they are in the log only" if more else clean(line, launch.secrets)
-                launch.tell(ServerChange.LOG, detail)
+    left, lines = LOG_EVENTS_CAP, _Lines(launch.log, launch.log_start)
+    while patterns:
+        # In a thread: a server that logs megabytes must not delay the timestamps of its own answers.
+        found = await to_thread.run_sync(lines.matching, patterns)
+        for line in found[:left]:
+            launch.tell(ServerChange.LOG, clean(line, launch.secrets))
+        if len(found) > left:
+            launch.tell(ServerChange.LOG, "more lines match; they are in the log only")
+            return
+        left -= len(found)
         await anyio.sleep(_LOG_SECONDS)
 
 
@@ -65,7 +68,11 @@ class _Lines:
         self._at = start
         self._rest = b""
 
-    def more(self) -> Iterator[str]:
+    def matching(self, patterns: tuple[re.Pattern[str], ...]) -> list[str]:
+        """The new whole lines in which one of `patterns` is found."""
+        return [line for line in self._more() if any(pattern.search(line) for pattern in patterns)]
+
+    def _more(self) -> Iterator[str]:
         with self._path.open("rb") as log:
             log.seek(self._at)
             piece = log.read(_PIECE_BYTES)
@@ -77,9 +84,10 @@ class _Lines:
             yield line.decode("utf-8", "replace")
 
 
-async def for_restart(launch: Launch) -> None:
+async def for_restart(launch: Launch, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
     """Tell when the port is listened on by a new socket: workers share or add sockets, a restart replaces them all."""
     known = await to_thread.run_sync(listeners, launch.port)
+    task_status.started()
     while True:
         await anyio.sleep(_PORT_SECONDS)
         now = await to_thread.run_sync(listeners, launch.port)

@@ -22,8 +22,11 @@ class Ok(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.end_headers(); self.wfile.write(b'ok')
 def serve():
     http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Ok).serve_forever()
-def later(seconds, act):
-    threading.Thread(target=lambda: (time.sleep(seconds), act()), daemon=True).start()
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+def once(path, act):
+    threading.Thread(target=lambda: (wait_for(path), act()), daemon=True).start()
 """
 # A worker that leaves its group and session, loses its parent, keeps the port open and does not listen to SIGTERM.
 DAEMON = """
@@ -99,6 +102,11 @@ class Bench:
         env = {"KVSTRESS_TEST_MARK": self.mark, **how.pop("env", {})}
         how = {"emit": self.events.append, "log_path": self.log, "ready_timeout": 60.0, "grace": 5.0, **how}
         return launched(command, clock=time.perf_counter, ready=ready, env=env, **how)
+
+    @property
+    def go(self) -> Path:
+        """The file whose appearance makes a waiting server act."""
+        return self.folder / "go"
 
     def told(self, change: ServerChange) -> list[ServerEvent]:
         return [event for event in self.events if isinstance(event, ServerEvent) and event.change is change]
