@@ -147,7 +147,7 @@ def _base(panel: _Panel) -> Chart:
     scale, title = _scale(values, panel.top, panel.axis)
     across = alt.Scale(domain=panel.domain, nice=False)
     return alt.Chart({"values": rows}, width=WIDTH, height=panel.height).encode(
-        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format="d", tickMinStep=1)),
+        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format=",d", tickMinStep=1)),
         y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format=panel.form, tickCount=5)),
     )
 

@@ -63,7 +63,7 @@ def _after(first: int, full: int | None) -> str:
     return (
         "the very prompt that filled the pool"
         if away == 0
-        else f"{abs(away)} {prompts} {'after' if away > 0 else 'before'} the pool filled"
+        else f"{abs(away):,} {prompts} {'after' if away > 0 else 'before'} the pool filled"
     )
 
 

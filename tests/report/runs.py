@@ -1,6 +1,6 @@
 """Runs made up for the report's tests: the events and the judgement that the other stages would hand over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -236,6 +236,12 @@ def invalid(steps: int = 9) -> Judgement:
     )
 
 
-def of(kinds: Sequence[Event], kind: type) -> list[Event]:
-    """The events of one type."""
-    return [event for event in kinds if isinstance(event, kind)]
+def ramp(steps: int) -> Iterator[Event]:
+    """A run of one phase whose every step has a label of its own."""
+    for step in range(steps):
+        label, at = f"{step + 1}k", float(step)
+        yield StepStarted(at=at, step=step, label=label)
+        yield sent(step, "fill", at, 1_000 * (step + 1))
+        yield exchange(f"s{step}.fill", at, 0.1 * (step + 1))
+        yield StepEnded(at=at + 0.9, step=step, label=label, seconds=0.9)
+    yield RunEnded(at=float(steps), stop=Stop.PLAN)
