@@ -12,7 +12,7 @@ from itertools import count
 
 from kvstress.core.errors import UsageError
 from kvstress.core.sizing import Sizing
-from kvstress.workload import text
+from kvstress.workload import draws, text
 from kvstress.workload.body import Messages, user
 from kvstress.workload.dataset import DataFile, Row
 from kvstress.workload.format import Ramp, Spec, SpeedBench
@@ -75,28 +75,39 @@ def sizes(ramp: Ramp) -> list[int]:
 def _ramp(ramp: Ramp, key: str, sizing: Sizing) -> Content:
     planned = sizes(ramp)
     return Content(
-        prompts=lambda: _generated(iter(planned), key, sizing),
+        prompts=lambda: _generated(((label(tokens), tokens) for tokens in planned), key, sizing),
         total=len(planned),
         sentence=f"generated code-like text, {ramp.steps} prompts from {label(ramp.start)} to {label(ramp.end)} tokens",
     )
 
 
 def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
-    turns = source.contexts
     return Content(
-        prompts=lambda: _generated((turns[step % len(turns)] for step in count()), key, sizing),
+        prompts=lambda: _generated(_in_turn(source, key), key, sizing),
         total=None,
         sentence="generated stand-in (low-entropy, code-like text), not SPEED-Bench: give --data DIR to send that",
         stand_in=True,
     )
 
 
-def _generated(planned: Iterator[int], key: str, sizing: Sizing) -> Iterator[Prompt]:
+def _in_turn(source: SpeedBench, key: str) -> Iterator[tuple[str, int]]:
+    for step in count():
+        context = source.contexts[step % len(source.contexts)]
+        yield label(context), _near(context, source, f"{key}/{step}")
+
+
+def _near(context: int, source: SpeedBench, key: str) -> int:
+    """A length of the prompt's own: equal lengths take freed pages in lockstep and never meet one of another use."""
+    return context - round(context * source.spread * draws.fraction(f"{key}/length"))
+
+
+def _generated(planned: Iterator[tuple[str, int]], key: str, sizing: Sizing) -> Iterator[Prompt]:
+    """Prompts of the planned (label, tokens)."""
     marks = text.Marks(key)
-    for step, tokens in enumerate(planned):
+    for step, (name, tokens) in enumerate(planned):
         units = sizing.units(tokens)
         yield Prompt(
-            label=label(tokens),
+            label=name,
             messages=user(text.prompt(f"{key}/{step}", marks[step], units)),
             recipe=f"generated text {key}/{step} units={units}",
             tokens=tokens,

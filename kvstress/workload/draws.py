@@ -18,6 +18,11 @@ def digits(key: str, count: int) -> list[int]:
     return [byte % 10 for byte in shake_256(key.encode()).digest(count)]
 
 
+def fraction(key: str) -> float:
+    """A number from 0 (included) to 1 (excluded), in steps of 2**-32."""
+    return int.from_bytes(sha256(key.encode()).digest()[:4]) / 2**32
+
+
 def shuffled(key: str, items: list[Item]) -> list[Item]:
     """`items` in an order of the key's own: sorted by a digest of key and place."""
     order = sorted(range(len(items)), key=lambda place: sha256(f"{key}/{place}".encode()).digest())

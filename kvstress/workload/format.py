@@ -31,6 +31,15 @@ class SpeedBench(Table, frozen=True, kw_only=True, tag="speedbench", tag_field="
         tuple[Tokens, ...],
         Meta(min_length=1, description="prompt sizes, taken in turn; with `--data`, 16k reads `throughput_16k`"),
     ] = (16_000, 32_000)
+    spread: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=0.5,
+            description="stand-in only: each prompt is shorter than its size by up to this fraction, as dataset rows "
+            "differ in any tokenizer but their own; 0 makes all lengths equal, which hides bugs of page reuse",
+        ),
+    ] = 0.1
     category: Annotated[
         str, Meta(min_length=1, description="with `--data`: only rows whose `category` is this one are sent")
     ] = "low_entropy"

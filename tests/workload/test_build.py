@@ -74,7 +74,7 @@ def in_a_process(workload: str, setting: tuple[str, str], hash_seed: str) -> lis
 @pytest.mark.parametrize(
     ("workload", "setting", "sha256"),
     [
-        ("speedbench", ("contexts", "2k,3k"), "6c6afe17cbd5656835bedef67147806e662b5e8a496d7315ab54dc1fa50d7fc9"),
+        ("speedbench", ("contexts", "2k,3k"), "e1f3c40bd787c347d29cdda3315e8f444d3ebb89b698323b0a9f11a0ff079c82"),
         ("ramp", ("end", "4k"), "3fc237e31e96cf5d00cc8ad04c5aeca188069fb2385388ffa20ee924a559b6ff"),
     ],
 )
@@ -108,9 +108,17 @@ def test_speedbench_is_what_its_report_sent() -> None:
 
 
 def test_a_prompt_is_as_long_as_the_sizing_says() -> None:
-    step = first(planned(shipped("speedbench")), 1)[0]
+    step = first(planned(shipped("speedbench", spread="0")), 1)[0]
     assert step.requests[0].tokens == 16_000
     assert "units=15980" in step.requests[0].recipe
+
+
+def test_stand_in_prompts_differ_in_length_below_their_size_as_dataset_rows_do() -> None:
+    lengths = [step.requests[0].tokens or 0 for step in first(planned(shipped("speedbench")), 40)]
+    for size, found in ((16_000, lengths[::2]), (32_000, lengths[1::2])):
+        assert all(0.9 * size <= tokens <= size for tokens in found)
+        # Equal lengths free and take pages in lockstep, so that no page ever changes its use.
+        assert len(set(found)) == len(found)
 
 
 def test_a_plain_body_holds_nothing_that_was_not_asked_for() -> None:
