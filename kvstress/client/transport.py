@@ -24,6 +24,8 @@ import aiohttp
 import httpx
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.helpers import _EXC_SENTINEL, set_exception
+from aiohttp.http_exceptions import HttpProcessingError
 
 from kvstress.client.idle import acknowledged, has_farewell
 
@@ -58,6 +60,13 @@ class Watched(ResponseHandler):
         self.read_at = self._clock()
         self.received += len(data)
         super().data_received(data)
+
+    def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
+        super().set_exception(exc, exc_cause)
+        # aiohttp tells only who waits for headers that the bytes are not HTTP; who reads the body would wait for ever.
+        body = self._payload
+        if isinstance(exc, HttpProcessingError) and body is not None and not body.is_eof():
+            set_exception(body, aiohttp.ClientPayloadError(exc.message), exc)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.lost = exc
