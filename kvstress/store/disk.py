@@ -55,15 +55,17 @@ def _reason(problem: OSError) -> str:
 
 
 class AppendFile:
-    """A file that only grows, by whole lines: a line that could not be written in full is taken back."""
+    """A file that only grows, by whole lines: one that was not written in full, now or before a kill, is taken back."""
 
     def __init__(self, path: Path, *, fresh: bool) -> None:
-        """Opens `path`; `fresh` empties it first."""
+        """Opens `path` and cuts off a torn last line; `fresh` empties it."""
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | (os.O_TRUNC if fresh else 0)
         with writing(path):
             self._fd = os.open(path, flags, 0o666)
-            self._size = os.fstat(self._fd).st_size
+            self._size = last_line_end(path)
+            if self._size != os.fstat(self._fd).st_size:
+                os.ftruncate(self._fd, self._size)
 
     def write(self, data: bytes) -> None:
         """Hands `data` to the operating system before it returns; all of it or, with CannotJudgeError, none."""

@@ -149,8 +149,6 @@ def reopen(path: Path) -> RunWriter:
     manifest, record = read_manifest(path), read_record(path)
     held = disk.lock(path)
     try:
-        with disk.writing(path / EVENTS):
-            os.truncate(path / EVENTS, disk.last_line_end(path / EVENTS))
         tables = rebuilt(path, manifest.phases, read_events(path), finished=False)
         return RunWriter(path, record, tables, held, stale=CONCLUSIONS)
     except BaseException:

@@ -18,8 +18,14 @@ class Tables:
         """Starts empty tables in `directory`, with `suffix` behind their names."""
         self._views = Views(phases)
         self._directory = directory
-        self._files = {name: disk.AppendFile(directory / f"{name}{suffix}", fresh=True) for name in TABLES}
-        self._add(self._views.head())
+        self._files: dict[str, disk.AppendFile] = {}
+        try:
+            for name in TABLES:
+                self._files[name] = disk.AppendFile(directory / f"{name}{suffix}", fresh=True)
+            self._add(self._views.head())
+        except BaseException:
+            self.discard()
+            raise
 
     def see(self, event: Event) -> None:
         """Writes the rows that `event` completes."""
