@@ -138,4 +138,4 @@ class Scraper:
         if slots is None:
             self._slots_absent = status is not None
             return sample
-        return replace(sample, kv_capacity=slots.capacity, kv_usage=slots.usage, raw=sample.raw | slots.raw)
+        return replace(sample, kv_usage=slots.usage, raw=sample.raw | slots.raw)

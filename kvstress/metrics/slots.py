@@ -11,13 +11,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slots:
-    """What `/slots` says. `capacity` in tokens and `usage` (0–1) are None where several slots may share one cache.
+    """What `/slots` says. `usage` (0–1) is None where several slots may share one cache.
 
     With one slot its context is the pool. With more, each slot's `n_ctx` is the whole pool when the cache is
-    unified and its share when it is not, and the page does not say which.
+    unified and its share when it is not, and the page does not say which. It is no `kv_capacity`: a slot holds one
+    prompt, so prompts do not add up to it.
     """
 
-    capacity: float | None
     usage: float | None
     raw: dict[str, float] = field(default_factory=dict)
 
@@ -34,7 +34,6 @@ def read_slots(text: str) -> Slots | None:
     held = sum(_held(slot) for slot in answer)
     capacity = contexts[0] if len(contexts) == 1 and contexts[0] > 0 else None
     return Slots(
-        capacity=capacity,
         usage=None if capacity is None else held / capacity,
         raw={"slots:count": float(len(answer)), "slots:n_ctx_max": max(contexts), "slots:tokens_running": held},
     )

@@ -73,7 +73,7 @@ class PoolFillFold:
         self._sum = 0
         self._resends = 0
         self._hits = 0.0
-        self._hits_told = False
+        self._looked_up = False
 
     def _begin(self, step: int) -> None:
         self._current = step
@@ -85,7 +85,7 @@ class PoolFillFold:
         self._sum += answered.fresh
         self._resends += answered.again is not None
         self._hits += answered.hit or 0
-        self._hits_told |= answered.hit is not None
+        self._looked_up |= answered.hit is not None
         self._confirm(answered)
         if answered.origin is Origin.STEP and answered.step is not None:
             self._took(answered, answered.step)
@@ -109,13 +109,16 @@ class PoolFillFold:
             free, need = show_tokens(step.free), show_tokens(step.need)
             self._set(number, LEVEL, f"{free} tokens were free before the step, which took {need} new ones")
         # Where levels are told, the pool itself says when it is full: snapshots and waste take room that no sum knows.
-        if self._capacity and not self._levels and not self._nothing_stays() and self._sum >= self._capacity:
+        if self._capacity and not self._levels and self._prompts_stay() and self._sum >= self._capacity:
             total, capacity = show_tokens(self._sum), show_tokens(self._capacity)
             self._set(number, DERIVED, f"{total} unique tokens sent and generated so far, capacity {capacity}")
 
-    def _nothing_stays(self) -> bool:
-        """The same prompts came again and none was ever a hit: caching is off, so a sum over prompts means nothing."""
-        return self._hits_told and self._resends > 0 and self._hits == 0
+    def _prompts_stay(self) -> bool:
+        """A sum over prompts means something only where they stay: hits were seen, or none could have been."""
+        return self._hits > 0 or (self._looked_up and self._resends == 0)
+
+    def _rise(self, counter: str, now: float | None) -> float:
+        return 0.0 if now is None else now - self._totals.get(counter, now)
 
     def _set(self, step: int, how: str, evidence: str) -> None:
         # A derived fill stands: an eviction that a counter shows later is not the first.
@@ -145,8 +148,8 @@ class PoolFillFold:
         return full and self._room_seen
 
     def _remember(self, sample: Sample) -> None:
-        self._hits_told |= sample.prefix_hits is not None
-        self._hits += (sample.prefix_hits or 0) - self._totals.get("prefix_hits", sample.prefix_hits or 0)
+        self._hits += self._rise("prefix_hits", sample.prefix_hits)
+        self._looked_up |= self._rise("prefix_queries", sample.prefix_queries) > 0
         self._totals |= totals(sample)
         self._levels |= sample.kv_free is not None or sample.kv_cached is not None or sample.evictions is not None
         self._capacity = sample.kv_capacity or self._capacity

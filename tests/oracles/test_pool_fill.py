@@ -259,6 +259,25 @@ def test_a_server_that_caches_nothing_is_never_full_of_cached_prompts() -> None:
     assert fill_of(story) is None
 
 
+@pytest.mark.parametrize(("queries", "how"), [(None, None), (0, None), (300, "derived")])
+def test_a_server_that_looks_nothing_up_is_not_judged_by_a_sum(queries: int | None, how: str | None) -> None:
+    story = Story().sample("start", kv_capacity=1000, prefix_queries=0)
+    for step in range(9):
+        looked_up = None if queries is None else queries * (step + 1)
+        story.begin(step).send(f"s{step}.a", step, f"text {step}", 300, None)
+        story.end(step, kv_capacity=1000, prefix_queries=looked_up)
+    fill = fill_of(story)
+    assert (fill.how if fill else None) == how
+
+
+def test_a_server_that_never_said_whether_resends_hit_is_not_judged_by_a_sum() -> None:
+    story = Story().sample("start", kv_capacity=1000)
+    for step in range(9):
+        story.begin(step).send(f"s{step}.a", step, f"text {step}", 300, None)
+        story.send(f"s{step}.b", step, f"text {step}", 300, None).end(step)
+    assert fill_of(story) is None
+
+
 def test_a_derived_fill_stands_when_a_preemption_comes_later() -> None:
     story = unique_prompts(5).begin(5).send("s5.a", 5, "text 5", 300).end(5, kv_capacity=1000, preemptions=3)
     fill = fill_of(story)
