@@ -67,6 +67,8 @@ def _parsed(base_url: str) -> httpx.URL:
         raise UsageError(f"the server's URL cannot be read ({why}): write it as http://host:port") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise UsageError("the server's URL must begin with http:// or https:// and name a host, as in http://host:port")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise UsageError(f"the server's URL names port {url.port}; ports go from 1 to 65535")
     if url.query or url.fragment:
         raise UsageError(
             f"the server's URL must end with its path, without ? or #: {url.scheme}://{url.host}{url.path}"

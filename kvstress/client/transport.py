@@ -31,6 +31,8 @@ from kvstress.client.idle import acknowledged, has_farewell
 
 _BYTES_PER_READ = 1 << 18
 _WHOLE_WRITE = 1 << 20
+# Seconds an idle connection is kept: less than the 5 s after which common servers hang up, which avoids most races.
+_IDLE = 3.0
 
 
 class Watched(ResponseHandler):
@@ -171,7 +173,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     def _open(self) -> aiohttp.ClientSession:
-        connector = _Connector(self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None)
+        connector = _Connector(self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None, keepalive_timeout=_IDLE)
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),

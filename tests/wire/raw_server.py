@@ -13,8 +13,9 @@ Act = Callable[["Peer"], Awaitable[None]]
 
 @dataclass
 class Peer:
-    """One connection of the client, after its request was read: `head` and `body` are that request."""
+    """One connection of the client, after a request was read: `head` and `body` are that request."""
 
+    server: "Server"
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     head: bytes
@@ -74,7 +75,7 @@ async def serving(
                 head, body = await _request(reader)
                 server.heads.append(head)
                 server.bodies.append(body)
-                await act(Peer(reader, writer, head, body))
+                await act(Peer(server, reader, writer, head, body))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

@@ -3,13 +3,11 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-import uvloop
 
 from kvstress.client.wire import Wire
 from kvstress.core.exchange import Exchange
@@ -19,18 +17,6 @@ from tests.wire.raw_server import DONE, LAST_CHUNK, STREAM_HEAD, WHOLE, Act, Pee
 OK = b"HTTP/1.1 200 OK\r\n"
 SHORT = OK + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 CHUNKED = OK + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Any:
-    """Runs a coroutine on each of the two event loops, whose transports report their ends differently."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else None
-
-    def runner(main: Coroutine[Any, Any, Any]) -> Any:
-        with asyncio.Runner(loop_factory=factory) as it:
-            return it.run(main)
-
-    return runner
 
 
 async def exchange(act: Act, *, stream: bool = False, timeout: float = 20.0, most_bytes: int = 1 << 20) -> Exchange:
