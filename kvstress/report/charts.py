@@ -122,14 +122,16 @@ def _drawn(panel: _Panel) -> Chart:
     # A long series is a line without marks; then only the legend's dashes can say which is which.
     marked = max((len(points) for points in panel.series.values()), default=0) <= MARKED
     base = _base(panel)
-    colour = alt.Color("series:N", scale=panel.ranged(SERIES), legend=_legend(marked) if panel.legend else None)
+    colour = alt.Color("series:N", scale=panel.ranged(SERIES), legend=_legend(panel, marked) if panel.legend else None)
     dash = alt.StrokeDash(
-        "series:N", scale=panel.ranged(DASHES), legend=_legend(False) if panel.legend and not marked else None
+        "series:N", scale=panel.ranged(DASHES), legend=_legend(panel, False) if panel.legend and not marked else None
     )
     layers = [base.mark_line(strokeWidth=2).encode(color=colour, strokeDash=dash)]
     if marked:
         shape = alt.Shape(
-            "series:N", scale=panel.ranged(SHAPES), legend=_legend(True) if panel.legend and panel.series else None
+            "series:N",
+            scale=panel.ranged(SHAPES),
+            legend=_legend(panel, True) if panel.legend and panel.series else None,
         )
         layers.append(base.mark_point(filled=True, size=42, opacity=1).encode(color=colour, shape=shape))
     if panel.failed:
@@ -147,18 +149,32 @@ def _base(panel: _Panel) -> Chart:
     scale, title = _scale(values, panel.top, panel.axis)
     across = alt.Scale(domain=panel.domain, nice=False)
     return alt.Chart({"values": rows}, width=WIDTH, height=panel.height).encode(
-        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format=",d", tickMinStep=1)),
+        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format=",d", values=_ticks(panel.domain))),
         y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format=panel.form, tickCount=5)),
     )
 
 
-def _legend(marked: bool) -> Chart:
+def _ticks(domain: tuple[float, float]) -> list[int]:
+    """Whole prompts only: between two prompts there is nothing, and an axis would round its halves to them."""
+    last = int(domain[1])
+    step = next(n * 10**power for power in range(20) for n in (1, 2, 5) if last / (n * 10**power) <= 18)
+    return list(range(0, last + 1, step))
+
+
+def _legend(panel: _Panel, marked: bool) -> Chart:
     import altair as alt
 
     # Above the landmarks' two rows of words, whichever side they are on.
+    landmarks = panel.marks is not None and (panel.marks.first_failure or panel.marks.pool_fill) is not None
     look = {"symbolSize": 80} if marked else {"symbolType": "stroke", "symbolSize": 500, "symbolStrokeWidth": 2.5}
     return alt.Legend(
-        title=None, orient="none", legendX=0, legendY=-62, direction="horizontal", columnPadding=18, **look
+        title=None,
+        orient="none",
+        legendX=0,
+        legendY=-62 if landmarks else -30,
+        direction="horizontal",
+        columnPadding=18,
+        **look,
     )
 
 

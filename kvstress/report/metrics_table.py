@@ -41,7 +41,7 @@ def _number(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    return f"{100 * value:.1f} points"
+    return percent(value).replace("%", "points")
 
 
 _NAMES: tuple[tuple[str, str, Callable[[float], str], Callable[[float], str]], ...] = (

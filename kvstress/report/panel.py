@@ -78,8 +78,9 @@ class Panel:
         return f"{line(sent.phase, 24)} {max(0.0, now - sent.at):.1f} s{others}"
 
     def _rate(self, dot: str) -> str:
-        rates = ((self.progress.rate_in, "prompt tok/s"), (self.progress.rate_out, "generated tok/s"))
-        return dot.join(f"{phrases.count(rate)} {unit}" for rate, unit in rates if rate is not None) or "no rate yet"
+        rates = ((self.progress.rate_in, "prompt"), (self.progress.rate_out, "output"))
+        known = dot.join(f"{unit} {phrases.count(rate)}" for rate, unit in rates if rate is not None)
+        return f"{known} tok/s" if known else "no rate yet"
 
     def _time(self, now: float, dot: str) -> Text:
         failed = self.progress.failures

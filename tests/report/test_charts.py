@@ -66,3 +66,10 @@ def test_a_ramp_whose_every_step_has_its_own_label_is_one_series_a_phase() -> No
 def test_the_png_variant_is_a_png() -> None:
     fold = folded(runs.failed(), runs.events(17, fail_at=16))
     assert charts.png(charts.pool_chart(fold), scale=1.0).startswith(b"\x89PNG\r\n")
+
+
+def test_the_axis_names_whole_prompts_once_each() -> None:
+    for steps in (1, 2, 17, 143, 100_000):
+        ticks = charts._ticks((-0.5, max(1, steps - 1) + 0.5))
+        assert ticks[0] == 0
+        assert len(ticks) == len(set(ticks)) <= 19
