@@ -173,7 +173,9 @@ class Transport(httpx.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     def _open(self) -> aiohttp.ClientSession:
-        connector = _Connector(self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None, keepalive_timeout=_IDLE)
+        connector = _Connector(
+            self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None, keepalive_timeout=_IDLE
+        )
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
