@@ -59,22 +59,43 @@ class Envelope:
         return {"id": self.id, "object": kind, "created": self.created, "model": MODEL, "choices": choices}
 
 
-def delta(index: int, chunk: Chunk, *, is_chat: bool, first: bool = False, offset: int = 0) -> dict[str, Any]:
-    """A choice inside a stream event."""
-    common: dict[str, Any] = {"index": index, "finish_reason": chunk.finish_reason}
-    if not is_chat:
+def opening(index: int, ask: Ask) -> dict[str, Any]:
+    """The first event of a chat choice: the role, and the tool that is called."""
+    said: dict[str, Any] = {"role": "assistant", "content": "" if ask.tool is None else None}
+    if ask.tool is not None:
+        said["tool_calls"] = [_call(ask.tool, "")]
+    return {"index": index, "delta": said, "logprobs": None, "finish_reason": None}
+
+
+def delta(index: int, chunk: Chunk, ask: Ask, offset: int = 0) -> dict[str, Any]:
+    """A choice inside a stream event; `offset` is the length of the text before."""
+    common: dict[str, Any] = {"index": index, "finish_reason": _reason(chunk, ask)}
+    if not ask.is_chat:
         return common | {"text": chunk.text, "logprobs": _plain_logprobs(chunk.logprobs, offset)}
-    said: dict[str, Any] = {"role": "assistant", "content": ""} if first else {"content": chunk.text}
+    said: dict[str, Any] = {"content": chunk.text}
+    if ask.tool is not None:
+        said = {"tool_calls": [{"index": 0, "function": {"arguments": chunk.text}}]}
     return common | {"delta": said, "logprobs": _chat_logprobs(chunk.logprobs)}
 
 
-def choice(index: int, whole: Chunk, *, is_chat: bool) -> dict[str, Any]:
+def choice(index: int, whole: Chunk, ask: Ask) -> dict[str, Any]:
     """A choice of a whole answer."""
-    common: dict[str, Any] = {"index": index, "finish_reason": whole.finish_reason}
-    if not is_chat:
+    common: dict[str, Any] = {"index": index, "finish_reason": _reason(whole, ask)}
+    if not ask.is_chat:
         return common | {"text": whole.text, "logprobs": _plain_logprobs(whole.logprobs, 0)}
-    message = {"role": "assistant", "content": whole.text}
+    message: dict[str, Any] = {"role": "assistant", "content": whole.text}
+    if ask.tool is not None:
+        message |= {"content": None, "tool_calls": [_call(ask.tool, whole.text)]}
     return common | {"message": message, "logprobs": _chat_logprobs(whole.logprobs)}
+
+
+def _call(tool: str, arguments: str) -> dict[str, Any]:
+    function = {"name": tool, "arguments": arguments}
+    return {"index": 0, "id": f"call_{uuid4().hex[:16]}", "type": "function", "function": function}
+
+
+def _reason(chunk: Chunk, ask: Ask) -> str | None:
+    return "tool_calls" if ask.tool is not None and chunk.finish_reason == "stop" else chunk.finish_reason
 
 
 def _spelling(token: int) -> dict[str, Any]:

@@ -7,17 +7,23 @@ scrapes finds the books already settled.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import sleep
+from typing import TypeVar
 
+from kvstress.refserver.audit import AuditViolation
 from kvstress.refserver.geometry import PAGE_TOKENS
 from kvstress.refserver.memory import KvMemory
 from kvstress.refserver.sampling import SamplingParams
 from kvstress.refserver.scheduler import Scheduler, Tally
-from kvstress.refserver.sequence import Limits, Output, Prompt, Sequence
+from kvstress.refserver.sequence import Failure, Limits, Output, Prompt, Sequence
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +43,29 @@ class Stats:
     evicted_tokens: int
     tally: Tally
     steps: int
-    fault: str | None = None
 
 
 class Engine:
-    """A scheduler on a thread of its own."""
+    """A scheduler on a thread of its own.
 
-    def __init__(self, scheduler: Scheduler, *, step_delay: float = 0.0) -> None:
+    `before_step` is called with the scheduler before each step. When it or a step raises, the engine is dead: `fault`
+    says why, whatever was in flight fails, and `on_fault` is called.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        step_delay: float = 0.0,
+        before_step: Callable[[Scheduler], None] | None = None,
+        on_fault: Callable[[], None] | None = None,
+    ) -> None:
         self.scheduler = scheduler
         self.memory: KvMemory = scheduler.memory
         self.step_delay = step_delay
+        self.fault: str | None = None
+        self._before_step = before_step
+        self._on_fault = on_fault
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
         self._stopping = False
@@ -80,29 +99,60 @@ class Engine:
         self._numbers += 1
         params = params if seeded else replace(params, seed=self._numbers)
         sequence = Sequence(self._numbers, prompt, params, limits, deliver)
-        self.do(lambda: self.scheduler.submit(sequence))
+        if not self.do(lambda: self.scheduler.submit(sequence)):
+            deliver(Failure(message=self.fault or "", code="ENGINE_DEAD"))
         return sequence
 
     def cancel(self, sequence: Sequence) -> None:
         """Stop a request whose client has gone."""
         self.do(lambda: self.scheduler.cancel(sequence))
 
-    def do(self, command: Callable[[], None]) -> None:
-        """Run `command` on the engine's thread before its next step."""
+    def do(self, command: Callable[[], None]) -> bool:
+        """Run `command` on the engine's thread before its next step. False: the engine is dead."""
         with self._wake:
             self._inbox.append(command)
             self._wake.notify()
+            return self.fault is None
+
+    def ask(self, question: Callable[[], _T]) -> Future[_T]:
+        """Compute something on the engine's thread, between steps."""
+        answer: Future[_T] = Future()
+        self.do(lambda: answer.set_result(question()))
+        return answer
 
     def _run(self) -> None:
-        while self._wait():
+        try:
+            while self._wait():
+                self._turn()
+        except AuditViolation as violation:
+            self._die(f"audit: {violation}")
+        finally:
+            if not self._stopping and self.fault is None:
+                self._die(f"the engine stopped: {sys.exception()!r}")
+
+    def _turn(self) -> None:
+        while self._inbox:
+            self._inbox.popleft()()
+        if self._before_step is not None:
+            self._before_step(self.scheduler)
+        self.scheduler.step()
+        self._steps += 1
+        self.stats = self._measure()
+        self._flush()
+        if self.step_delay:
+            sleep(self.step_delay)
+
+    def _die(self, fault: str) -> None:
+        """Say so on stderr and to every client in flight."""
+        print(f"kvstress reference server: {fault}", file=sys.stderr, flush=True)
+        with self._wake:
+            self.fault = fault
             while self._inbox:
                 self._inbox.popleft()()
-            self.scheduler.step()
-            self._steps += 1
-            self.stats = self._measure()
-            self._flush()
-            if self.step_delay:
-                sleep(self.step_delay)
+        for sequence in self.scheduler.in_flight:
+            sequence.deliver(Failure(message=fault, code="ENGINE_DEAD"))
+        if self._on_fault is not None:
+            self._on_fault()
 
     def _wait(self) -> bool:
         with self._wake:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from starlette.responses import Response
@@ -17,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from kvstress.refserver import answers, wire
 from kvstress.refserver.answers import Envelope, Usage
 from kvstress.refserver.engine import Engine
+from kvstress.refserver.hooks import Call
 from kvstress.refserver.requests import Ask
 from kvstress.refserver.sequence import Chunk, Failure, Output, Sequence, Started
 from kvstress.refserver.wire import BadRequest
@@ -41,29 +43,32 @@ class Job:
 class Generation:
     """An ASGI endpoint; `parse` makes an Ask of a body and of the pool size in tokens."""
 
-    def __init__(self, engine: Engine, parse: Callable[[dict[str, Any], int], Ask]) -> None:
+    def __init__(self, engine: Engine, parse: Callable[[dict[str, Any], float], Ask]) -> None:
         self.engine = engine
         self.parse = parse
+        self.hooks = engine.scheduler.hooks
+        self._calls = count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = wire.parse_object(await read_body(receive))
-            ask = self.parse(body, self.engine.stats.capacity_tokens)
+            call = Call(number=next(self._calls), body=wire.parse_object(await read_body(receive)), scope=scope)
+            room = float("inf") if self.hooks.oversize() else self.engine.stats.capacity_tokens
+            ask = self.parse(self.hooks.body(call), room)
         except BadRequest as error:
             await error_response(error.message, error.status, error.param)(scope, receive, send)
-            return
         except ClientGone:
             return
-        await self._answer(ask, scope, receive, send)
+        else:
+            await self._answer(ask, call, receive, send)
 
-    async def _answer(self, ask: Ask, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, ask: Ask, call: Call, receive: Receive, send: Send) -> None:
         job = submit(self.engine, ask)
         watch = asyncio.create_task(_watch(receive, job))
         try:
             if ask.stream:
-                await send_stream(send, stream(job))
+                await send_stream(send, self.hooks.events(call, stream(job)))
             else:
-                await (await whole(job))(scope, receive, send)
+                await self.hooks.answer(call, await whole(job))(call.scope, receive, send)
         except ClientGone:
             return
         finally:
@@ -147,7 +152,7 @@ async def whole(job: Job) -> Response:
         if isinstance(output, Failure):
             return error_response(output.message, 500, code=output.code)
         said[index] = _joined(said[index], output)
-    choices = [answers.choice(index, chunk, is_chat=job.ask.is_chat) for index, chunk in enumerate(said)]
+    choices = [answers.choice(index, chunk, job.ask) for index, chunk in enumerate(said)]
     return Response(wire.to_json(Envelope(ask=job.ask).body(choices, job.usage)), media_type="application/json")
 
 
@@ -162,15 +167,15 @@ def _joined(before: Chunk, chunk: Chunk) -> Chunk:
 
 async def stream(job: Job) -> AsyncIterator[bytes]:
     """The answer as server-sent events; an engine failure is an event with an error object, and the end."""
-    envelope, is_chat = Envelope(ask=job.ask), job.ask.is_chat
+    envelope = Envelope(ask=job.ask)
     offsets = [0] * len(job.sequences)
-    for index in range(len(job.sequences) if is_chat else 0):
-        yield wire.sse(envelope.chunk([answers.delta(index, Chunk(text=""), is_chat=True, first=True)]))
+    for index in range(len(job.sequences) if job.ask.is_chat else 0):
+        yield wire.sse(envelope.chunk([answers.opening(index, job.ask)]))
     async for index, output in outputs(job):
         if isinstance(output, Failure):
             yield wire.sse(wire.error_body(output.message, 500, code=output.code))
             return
-        yield wire.sse(envelope.chunk([answers.delta(index, output, is_chat=is_chat, offset=offsets[index])]))
+        yield wire.sse(envelope.chunk([answers.delta(index, output, job.ask, offsets[index])]))
         offsets[index] += len(output.text)
     if job.ask.include_usage:
         yield wire.sse(envelope.usage_chunk(job.usage))

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from kvstress.refserver.model import CODE_DIM, F32, HEAD_DIM, SINK_SCORE, U8
+from kvstress.refserver.model import CODE_DIM, F32, HEAD_DIM, SINK_SCORE, U8, recency
+
+_FAINTEST = np.float32(-60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +49,27 @@ def _int8() -> KvFormat:
 KV_FORMATS = {"fp8": _fp8(), "int8": _int8()}
 
 
-def attend(kv: F32, codes: F32, lengths: list[int], inert: bool) -> F32:
+def attend(kv: F32, queries: F32, lengths: list[int], inert: bool) -> F32:
     """Attention output of one head for several rows.
 
-    `kv` is (positions, 64), keys then values, in whole pages; `codes` is (rows, 32); row i sees the first `lengths[i]`
-    positions. Returns (rows, 32), NaN where the bytes made it so.
+    `kv` is (positions, 64), keys then values, in whole pages; `queries` is (rows, 32); row i sees the first
+    `lengths[i]` positions. Returns (rows, 32), NaN where the bytes made it so.
     """
     keys, values = kv[:, :HEAD_DIM], kv[:, HEAD_DIM:CODE_DIM]
-    live = np.arange(kv.shape[0]) < np.array(lengths).reshape(-1, 1)
-    scores = np.where(live, codes @ keys.T, np.float32(-np.inf))
-    peak = np.maximum(scores.max(axis=1, keepdims=True), np.float32(SINK_SCORE))
-    weights = np.exp(scores - peak)
+    first_dead = min(lengths)
+    dead = np.arange(first_dead, kv.shape[0]) >= np.array(lengths).reshape(-1, 1)
+    weights: F32 = queries @ keys.T
+    for row, length in enumerate(lengths):
+        weights[row, :length] += recency()[-length:]
+    weights[:, first_dead:][dead] = -np.inf
+    peak = np.maximum(weights.max(axis=1, keepdims=True), np.float32(SINK_SCORE))
+    weights -= peak
+    # exp would give denormals, which the product below takes a hundred times as long over as over zeros.
+    weights[weights < _FAINTEST] = -np.inf
+    np.exp(weights, out=weights)
     total = weights.sum(axis=1, keepdims=True) + np.exp(np.float32(SINK_SCORE) - peak)
     if inert:
-        values = np.where(live.any(axis=0).reshape(-1, 1), values, np.float32(0))
+        values = values.copy()
+        values[max(lengths) :] = 0
     out: F32 = (weights @ values) / total
     return out

@@ -12,7 +12,7 @@ from enum import Enum
 from kvstress.refserver.geometry import PAGE_TOKENS, Geometry
 from kvstress.refserver.pool import PagePool
 from kvstress.refserver.prefix_cache import Checkpoint, PrefixCache
-from kvstress.refserver.ranks import LocalRanks
+from kvstress.refserver.ranks import Ranks
 
 
 class Fix(Enum):
@@ -37,13 +37,15 @@ class Counters:
 class KvMemory:
     """All KV memory of the server: pages, snapshot rows, cached prompts."""
 
-    def __init__(self, geometry: Geometry, ranks: LocalRanks, fix: Fix, dedicated: range = range(0)) -> None:
+    def __init__(self, geometry: Geometry, ranks: Ranks, fix: Fix, dedicated: range = range(0)) -> None:
         self.geometry = geometry
         self.ranks = ranks
         self.fix = fix
         self.pool = PagePool(geometry, dedicated)
         self.cache = PrefixCache(geometry)
         self.counters = Counters()
+        # Alias pages released since the audit last looked.
+        self.just_released: list[int] = []
 
     def grant(self, count: int) -> list[int] | None:
         """The `count` lowest free pages. None: not now; what could be evicted for it has been, see `could_grant`."""
@@ -79,6 +81,7 @@ class KvMemory:
         for slot in slots:
             released = self.pool.give_back(slot)
             self.counters.alias_pages_released += len(released)
+            self.just_released += released
             if self.fix is Fix.ZERO_ON_RELEASE and released:
                 self.ranks.call("clear", released)
             elif self.fix is Fix.ZERO_ON_RELEASE_RANK0 and released:
@@ -97,6 +100,13 @@ class KvMemory:
         self.counters.evicted_tokens += oldest.tokens.size
         self.drop(oldest)
         return True
+
+    def drop_all(self) -> int:
+        """Drop every checkpoint nobody reads; how many there were."""
+        unused = [checkpoint for checkpoint in self.cache.checkpoints if checkpoint.pins == 0]
+        for checkpoint in unused:
+            self.drop(checkpoint)
+        return len(unused)
 
     def drop(self, checkpoint: Checkpoint) -> None:
         """Take a checkpoint out of the cache and let its pages and slots go."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvstress.refserver import tokenizer
-from kvstress.refserver.geometry import PAGE_TOKENS
+from kvstress.refserver.geometry import MAX_CONTEXT_TOKENS, PAGE_TOKENS
 
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
@@ -31,11 +31,17 @@ STATE_HEADS = 148
 STATE_DIM = 32
 STATE_ROWS = STATE_HEADS * STATE_DIM
 GRID = 4096.0
-# Tokens of context in the key of each head: the first finds a phrase, the second what usually follows a token.
-CONTEXT_TOKENS = (3, 1)
+# Tokens of context in the key of each head, and how loudly each speaks: they mostly agree, and the longer one decides.
+CONTEXT_TOKENS = (3, 2)
+HEAD_WEIGHTS = (1.0, 0.6)
 HISTORY = max(CONTEXT_TOKENS)
+# A match scores 32 × SHARPNESS less RECENCY × ln(distance). Of several matches the last one weighs most, and one at the
+# far end of the context (−21) still stands clear of the best chance resemblance and of the sink.
+SHARPNESS = 2.5
+RECENCY = 2.0
 # A sink with no value, as trained models have: a query that matches nothing must not settle on its nearest stranger.
-SINK_SCORE = 27.0
+SINK_SCORE = 48.0
+_QUESTION_MARK = tokenizer.FIRST_BYTE + ord("?")
 _INPUTS_PER_ROW = 8
 
 
@@ -66,14 +72,37 @@ def windows(tokens: I32, length: int) -> I32:
     return before[HISTORY - length : tokens.size - length]
 
 
-def context_code(contexts: I32, head: int) -> F32:
-    """The key code of `head` for the contexts, (n, HISTORY) → (n, 32) of ±1."""
-    return signs(hash_rows(contexts[:, HISTORY - CONTEXT_TOKENS[head] :], 11 + head))
+def query(contexts: I32, head: int) -> F32:
+    """The query of `head` for the contexts, (n, HISTORY) → (n, 32)."""
+    found: F32 = signs(_context_hash(contexts, head)) * np.float32(SHARPNESS)
+    return found
 
 
-def key_code(tokens: I32, head: int) -> F32:
-    """Keys of `head` for a run of tokens that starts with `HISTORY` earlier ones, (HISTORY + n,) → (n, 32)."""
-    return context_code(windows(tokens, HISTORY), head)
+def key(tokens: I32, head: int) -> F32:
+    """Keys of `head` for a run of tokens that starts with `HISTORY` earlier ones, (HISTORY + n,) → (n, 32) of ±1.
+
+    What was asked before is no answer: at a question mark the key is one no query has.
+    """
+    hashes = _context_hash(windows(tokens, HISTORY), head)
+    return signs(np.where(tokens[HISTORY:] == _QUESTION_MARK, mix(hashes), hashes))
+
+
+def _context_hash(contexts: I32, head: int) -> U64:
+    return hash_rows(contexts[:, HISTORY - CONTEXT_TOKENS[head] :], 11 + head)
+
+
+@lru_cache(maxsize=1)
+def recency() -> F32:
+    """Score of a distance in tokens, from the farthest to 1 (the token just before): (longest context,)."""
+    distance = np.arange(MAX_CONTEXT_TOKENS, 0, -1, dtype=np.float32)
+    found: F32 = -np.float32(RECENCY) * np.log(distance)
+    return found
+
+
+@lru_cache(maxsize=1)
+def head_weights() -> F32:
+    """`HEAD_WEIGHTS` for every output dimension, (64,)."""
+    return np.repeat(np.array(HEAD_WEIGHTS, np.float32), HEAD_DIM)
 
 
 @lru_cache(maxsize=1)
@@ -84,9 +113,18 @@ def token_codes() -> F32:
 
 
 @lru_cache(maxsize=1)
+def unspeakable() -> F32:
+    """0 for tokens that may be said, −inf for special tokens other than the end of the answer: (vocabulary,)."""
+    never = np.zeros(tokenizer.VOCABULARY_SIZE, np.float32)
+    never[: tokenizer.FIRST_BYTE] = -np.inf
+    never[tokenizer.EOS] = 0
+    return never
+
+
+@lru_cache(maxsize=1)
 def token_bias() -> F32:
-    """What the model says when nothing in the prompt matches: frequent words first, broken UTF-8 never."""
-    bias = np.full(tokenizer.VOCABULARY_SIZE, -np.inf, np.float32)
+    """What the model says when nothing in the prompt matches: frequent words first, single bytes hardly ever."""
+    bias = np.zeros(tokenizer.VOCABULARY_SIZE, np.float32)
     bias[tokenizer.FIRST_BYTE : tokenizer.FIRST_PIECE] = -14.0
     bias[tokenizer.FIRST_BYTE + 32 : tokenizer.FIRST_BYTE + 127] = -4.0
     rank = np.arange(tokenizer.VOCABULARY_SIZE - tokenizer.FIRST_PIECE, dtype=np.float32)
@@ -139,9 +177,12 @@ def advance(state: F32, tokens: I32, start: int, inputs: F32, decay: F32) -> Non
             np.multiply(state, decay * np.float32(GRID), out=state)
             np.rint(state, out=state)
             np.multiply(state, np.float32(1 / GRID), out=state)
-        page = slice(at, at + room)
-        np.add(state, inputs @ (features[page].T @ values[page]), out=state)
-        at += room
+        page = slice(at, min(at + room, new.size))
+        if page.stop - at == 1:
+            state += np.outer(inputs @ features[at], values[at])
+        else:
+            state += inputs @ (features[page].T @ values[page])
+        at = page.stop
 
 
 def readout(state: F32, token: int) -> F32:

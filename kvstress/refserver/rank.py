@@ -142,7 +142,7 @@ class Rank:
 
     def _attend(self, loaded: F32, contexts: I32, lengths: list[int]) -> F32:
         outputs = [
-            kernels.attend(loaded[index], model.context_code(contexts, head), lengths, self.inert)
+            kernels.attend(loaded[index], model.query(contexts, head), lengths, self.inert)
             for index, head in enumerate(self.heads)
         ]
         return np.hstack(outputs)
@@ -153,7 +153,7 @@ class Rank:
         targets = np.array(pages, np.int32)[positions // PAGE_TOKENS]
         offsets = positions % PAGE_TOKENS
         for index, head in enumerate(self.heads):
-            self.pages[targets, index, offsets, :32] = self.format.encode(model.key_code(tokens, head))
+            self.pages[targets, index, offsets, :32] = self.format.encode(model.key(tokens, head))
             self.pages[targets, index, offsets, 32:] = self.value_bytes[new, index]
         self.versions[targets] += 1
 

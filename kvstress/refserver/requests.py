@@ -5,13 +5,14 @@ Unknown fields are ignored, as real servers do; known ones of the wrong type or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvstress.refserver import chat, tokenizer, wire
 from kvstress.refserver.geometry import MAX_CONTEXT_TOKENS
 from kvstress.refserver.sampling import SamplingParams
 from kvstress.refserver.sequence import Limits, Prompt
+from kvstress.refserver.structure import shape_of
 from kvstress.refserver.wire import BadRequest
 
 MODEL = "kvstress-reference"
@@ -34,21 +35,24 @@ class Ask:
     stream: bool
     include_usage: bool
     is_chat: bool
+    tool: str | None = None
 
 
-def parse_chat(body: dict[str, Any], pool_tokens: int) -> Ask:
+def parse_chat(body: dict[str, Any], pool_tokens: float) -> Ask:
     """A chat completion. Raises BadRequest."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest("messages must be a list with at least one message", "messages")
     salt = wire.text(body, "cache_salt", "")
     _refuse_hopeless(sum(len(chat.message_text(each, "messages")) for each in messages))
+    shape = shape_of(body)
     prompt = chat.render(messages, body.get("tools") or [], salt)
     count = wire.integer(body, "top_logprobs", 0, 0, 20)
-    return _ask(body, [prompt], count if wire.flag(body, "logprobs") else None, pool_tokens, is_chat=True)
+    ask = _ask(body, [prompt], count if wire.flag(body, "logprobs") else None, pool_tokens, is_chat=True)
+    return replace(ask, limits=replace(ask.limits, script=shape.script), tool=shape.tool)
 
 
-def parse_completion(body: dict[str, Any], pool_tokens: int) -> Ask:
+def parse_completion(body: dict[str, Any], pool_tokens: float) -> Ask:
     """A plain completion: a text, token ids, or a list of either. Raises BadRequest."""
     salt = wire.text(body, "cache_salt", "")
     prompts = [_prompt(each, salt) for each in _as_list(body.get("prompt"))]
@@ -76,7 +80,9 @@ def _prompt(prompt: Any, salt: str) -> Prompt:
     return chat.render_tokens(prompt, salt)
 
 
-def _ask(body: dict[str, Any], prompts: list[Prompt], logprobs: int | None, pool_tokens: int, *, is_chat: bool) -> Ask:
+def _ask(
+    body: dict[str, Any], prompts: list[Prompt], logprobs: int | None, pool_tokens: float, *, is_chat: bool
+) -> Ask:
     model = wire.text(body, "model", MODEL)
     if model != MODEL:
         raise BadRequest(f"The model `{model[:100]}` does not exist, this server has `{MODEL}`", "model", 404)
@@ -128,12 +134,12 @@ def _refuse_hopeless(characters: int) -> None:
         raise _over_context(f"at least {at_least}")
 
 
-def _refuse_long(tokens: int, pool_tokens: int) -> None:
+def _refuse_long(tokens: int, pool_tokens: float) -> None:
     if tokens >= MAX_CONTEXT_TOKENS:
         raise _over_context(str(tokens))
     if tokens >= pool_tokens:
         raise BadRequest(
-            f"The prompt has {tokens} tokens and the KV pool of this server holds {pool_tokens} tokens in all; "
+            f"The prompt has {tokens} tokens and the KV pool of this server holds {pool_tokens:g} tokens in all; "
             "shorten the prompt or raise --memory-limit",
             "messages",
         )

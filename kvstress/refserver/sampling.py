@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvstress.refserver import model
-from kvstress.refserver.model import F32, HISTORY, I32, U64
+from kvstress.refserver.model import F32, I32, U64
 from kvstress.refserver.rank import Partial
 
 MAX_DRAFTS = 5
-RECURRENT_GAIN = np.float32(0.25)
+RECURRENT_GAIN = np.float32(0.15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,12 @@ class Sampled:
 
 
 def logits(partial: Partial) -> F32:
-    """(rows, vocabulary) from the outputs of all ranks."""
-    hidden = partial.attention + RECURRENT_GAIN * partial.recurrent
-    out: F32 = hidden @ model.token_codes().T + model.token_bias()
+    """(rows, vocabulary) from the outputs of all ranks. Word frequency counts as far as no head found a match."""
+    said = partial.attention * model.head_weights()
+    silence = 1 - np.minimum(1, np.abs(partial.attention).mean(axis=1, keepdims=True))
+    out: F32 = (said + RECURRENT_GAIN * partial.recurrent) @ model.token_codes().T
+    out += silence * model.token_bias()
+    out += model.unspeakable()
     return out
 
 
@@ -99,11 +102,21 @@ def describe(row: F32, token: int, count: int) -> TokenLogprob:
 
 
 def propose(tokens: I32, context: list[int]) -> list[int]:
-    """Drafts: what followed the last earlier occurrence of the context's last two tokens."""
-    if len(context) < 2 or tokens.size < HISTORY:
-        return []
-    hits = np.flatnonzero((tokens[:-2] == context[-2]) & (tokens[1:-1] == context[-1]))
-    if not hits.size:
-        return []
-    start = int(hits[-1]) + 2
-    return [int(token) for token in tokens[start : start + MAX_DRAFTS]]
+    """Drafts: what followed the last earlier occurrence of the context's last three tokens, or else of two."""
+    for length in (3, 2):
+        start = _last_after(tokens, context[-length:])
+        if start is not None:
+            return [int(token) for token in tokens[start : start + MAX_DRAFTS]]
+    return []
+
+
+def _last_after(tokens: I32, phrase: list[int]) -> int | None:
+    """Where the text goes on after the last occurrence of `phrase` that has something after it."""
+    size = tokens.size - len(phrase)
+    if size <= 0 or not phrase:
+        return None
+    same = tokens[:size] == phrase[0]
+    for offset, token in enumerate(phrase[1:], 1):
+        same &= tokens[offset : offset + size] == token
+    hits = np.flatnonzero(same)
+    return int(hits[-1]) + len(phrase) if hits.size else None

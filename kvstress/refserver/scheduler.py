@@ -15,6 +15,7 @@ import numpy as np
 
 from kvstress.refserver import sampling
 from kvstress.refserver.geometry import PAGE_TOKENS
+from kvstress.refserver.hooks import Hooks
 from kvstress.refserver.memory import KvMemory
 from kvstress.refserver.model import F32
 from kvstress.refserver.pool import pages_for
@@ -47,10 +48,18 @@ class Tally:
 class Scheduler:
     """The requests of one engine, in arrival order, and the steps that serve them."""
 
-    def __init__(self, memory: KvMemory, *, max_running: int = 128, device_error: str = "INVALID_SPECULATION") -> None:
+    def __init__(
+        self,
+        memory: KvMemory,
+        *,
+        max_running: int = 128,
+        device_error: str = "INVALID_SPECULATION",
+        hooks: Hooks | None = None,
+    ) -> None:
         self.memory = memory
         self.max_running = max_running
         self.device_error = device_error
+        self.hooks = hooks or Hooks()
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self.retired: list[Sequence] = []
@@ -63,14 +72,21 @@ class Scheduler:
         """Is there anything a step would do?"""
         return bool(self.waiting or self.running or self.retired or self.memory.pool.retirement)
 
+    @property
+    def in_flight(self) -> list[Sequence]:
+        """All requests that have not been answered."""
+        return [*self.waiting, *self.running, *self.retired]
+
     def submit(self, sequence: Sequence) -> None:
         """Queue a request."""
         self.tally.requests += 1
-        self.transcripts[sequence] = Transcript(sequence.limits.stop)
+        self.transcripts[sequence] = Transcript(sequence.limits)
         self.waiting.append(sequence)
 
     def cancel(self, sequence: Sequence) -> None:
         """The client has gone: stop at once, whatever the phase; nothing of the request is cached."""
+        if not self.hooks.cancel(sequence):
+            return
         if sequence.phase is Phase.WAITING and sequence in self.waiting:
             self.waiting.remove(sequence)
             del self.transcripts[sequence]
@@ -96,7 +112,7 @@ class Scheduler:
 
     def _admit(self) -> None:
         while self.waiting and len(self.running) < self.max_running:
-            if not self._place(self.waiting[0]):
+            if not self.hooks.admit(self.waiting[0]) or not self._place(self.waiting[0]):
                 return
             self.running.append(self.waiting.popleft())
 
@@ -200,8 +216,11 @@ class Scheduler:
     def _drafts(self, sequence: Sequence) -> list[int]:
         if sequence.rounds == 0:
             return []
-        room = sequence.limits.max_tokens - sequence.generated - 1
-        return sampling.propose(sequence.tokens, sequence.answer_context)[: max(0, room)]
+        room = max(0, sequence.limits.max_tokens - sequence.generated - 1)
+        transcript = self.transcripts[sequence]
+        if transcript.constrained:
+            return transcript.forced()[: min(room, sampling.MAX_DRAFTS)]
+        return sampling.propose(sequence.tokens, sequence.answer_context)[:room]
 
     def _verify(self, sequence: Sequence, drafts: list[int], rows: F32) -> None:
         """Keep tokens while the drafts guess what is sampled. A row that is no distribution fails the request."""
@@ -223,7 +242,7 @@ class Scheduler:
 
     def _sample(self, sequence: Sequence, row: F32, ahead: list[int]) -> Sampled:
         """The token after those of this round that were kept already."""
-        row = self.transcripts[sequence].shape(row, sequence, ahead)
+        row = self.transcripts[sequence].shape(self.hooks.logits(sequence, row, ahead), sequence, ahead)
         token = sampling.choose(row, sequence.params, sequence.total + len(ahead))
         count = sequence.params.logprobs
         return Sampled(token=token, logprob=None if count is None else sampling.describe(row, token, count))
@@ -246,7 +265,10 @@ class Scheduler:
     def _give_way(self, sequence: Sequence) -> None:
         """No page is left for `sequence`: the youngest request starts again later; a lone one ends here."""
         youngest = max(self.running, key=lambda each: each.number)
-        if len(self.running) == 1:
+        refusal = self.hooks.no_room(sequence)
+        if refusal is not None:
+            self._retire(sequence, Failure(message=refusal, code="NO_ROOM"))
+        elif len(self.running) == 1:
             self._finish(sequence, "length")
         else:
             self._preempt(youngest)
@@ -311,6 +333,6 @@ class Scheduler:
         """Release pages, snapshots, registers and the hold on the cached prefix."""
         self.memory.ranks.call("forget", sequence.number)
         self.memory.release_slots(list(sequence.snapshots.values()))
-        self.memory.pool.retire(sequence.own_pages)
+        self.memory.pool.retire(self.hooks.released(sequence, sequence.own_pages))
         if sequence.match is not None:
             sequence.match.checkpoint.pins -= 1

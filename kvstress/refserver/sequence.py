@@ -15,6 +15,7 @@ from kvstress.refserver.geometry import PAGE_TOKENS
 from kvstress.refserver.model import HISTORY, I32
 from kvstress.refserver.prefix_cache import Checkpoint, Match
 from kvstress.refserver.sampling import SamplingParams, TokenLogprob
+from kvstress.refserver.schema import Part
 from kvstress.refserver.tokenizer import PAD
 
 
@@ -68,11 +69,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to stop."""
+    """When to stop, and the shape of the answer if it has one."""
 
     max_tokens: int
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    script: tuple[Part, ...] = ()
 
 
 class Sequence:

@@ -6,35 +6,37 @@ take anything back.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
+from kvstress.refserver.constraint import Constraint
 from kvstress.refserver.model import F32
 from kvstress.refserver.sampling import Sampled
-from kvstress.refserver.sequence import Chunk, Sequence
-from kvstress.refserver.tokenizer import EOS, FIRST_BYTE, TextStream, token_bytes
+from kvstress.refserver.sequence import Chunk, Limits, Sequence
+from kvstress.refserver.tokenizer import EOS, TextStream, token_bytes
 
-_QUESTION_MARK = FIRST_BYTE + ord("?")
 _SENTENCE_ENDS = (b".", b"\n", b"!", b"?")
 
 
 class Transcript:
     """Stands between the sampler and the client of one request."""
 
-    def __init__(self, stop: tuple[str, ...] = ()) -> None:
-        self._stop = stop
+    def __init__(self, limits: Limits) -> None:
+        self._stop = limits.stop
+        self._constraint = Constraint(parts=limits.script) if limits.script else None
         self._text = TextStream()
         self._held = ""
 
     def shape(self, row: F32, sequence: Sequence, ahead: list[int]) -> F32:
         """The logits of the next token, given the answer so far and the drafts kept in this round.
 
-        An answer does not begin by repeating the question mark, and one that answers a question ends with its
-        sentence; any other text runs to its limit.
+        The answer to a question ends with its sentence; any other text runs to its limit.
         """
         answer = [*sequence.answer[-1:], *ahead]
+        if self._constraint is not None:
+            return reduce(Constraint.after, ahead, self._constraint).narrow(row)
         shaped = row.copy()
-        if not answer:
-            shaped[_QUESTION_MARK] = -np.inf
         if sequence.limits.ignore_eos:
             shaped[EOS] = -np.inf
         elif answer and sequence.prompt.question and token_bytes(answer[-1]).endswith(_SENTENCE_ENDS):
@@ -50,6 +52,7 @@ class Transcript:
                 reason = "stop"
                 break
             sequence.append(each.token)
+            self._follow(sequence, each.token)
             said.append(each)
             if self._hear(each.token):
                 reason = "stop"
@@ -69,6 +72,24 @@ class Transcript:
         text, self._held = self._held + self._text.close(), ""
         at = self._stop_at(text)
         return text if at is None else text[:at]
+
+    def forced(self) -> list[int]:
+        """Tokens the answer's shape leaves no choice about, and so the best of drafts."""
+        return [] if self._constraint is None else self._constraint.forced()
+
+    @property
+    def constrained(self) -> bool:
+        """Has the answer a shape to keep to?"""
+        return self._constraint is not None
+
+    def _follow(self, sequence: Sequence, token: int) -> None:
+        """Go on in the script. Where the model may fill in, it answers the question, not the braces around it."""
+        if self._constraint is None:
+            return
+        was_free = self._constraint.in_free_part
+        self._constraint = self._constraint.after(token)
+        if self._constraint.in_free_part and not was_free:
+            sequence.answer_context = list(sequence.prompt.context)
 
     def _hear(self, token: int) -> bool:
         """Take a token's text in; True when a stop string is complete."""
