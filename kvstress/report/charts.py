@@ -149,12 +149,12 @@ def _base(panel: _Panel) -> Chart:
     scale, title = _scale(values, panel.top, panel.axis)
     across = alt.Scale(domain=panel.domain, nice=False)
     return alt.Chart({"values": rows}, width=WIDTH, height=panel.height).encode(
-        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format=",d", values=_ticks(panel.domain))),
+        x=alt.X("prompt:Q", title="prompt", scale=across, axis=alt.Axis(format=",d", values=ticks(panel.domain))),
         y=alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(format=panel.form, tickCount=5)),
     )
 
 
-def _ticks(domain: tuple[float, float]) -> list[int]:
+def ticks(domain: tuple[float, float]) -> list[int]:
     """Whole prompts only: between two prompts there is nothing, and an axis would round its halves to them."""
     last = int(domain[1])
     step = next(n * 10**power for power in range(20) for n in (1, 2, 5) if last / (n * 10**power) <= 18)

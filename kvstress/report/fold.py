@@ -24,6 +24,8 @@ from kvstress.report.thin import Point, Thinned
 
 POOL_SERIES = ("kv_free", "kv_cached", "kv_usage")
 LATENCY_SERIES = 12
+SHORT_TEXT = 200  # characters; violations are shown up to as many
+SHORT_CHUNKS = 128
 
 
 @dataclass(slots=True)
@@ -175,6 +177,9 @@ _SEE: dict[type, Callable[[RunFold, Any], None]] = {
 
 def _short(event: Exchange) -> Exchange:
     """The exchange without what the page never shows: chunk times, log-probabilities and the end of long texts."""
+    # Nearly every answer of a long run is short; copying each of a million takes longer than all else here.
+    if _is_short(event):
+        return event
     return replace(
         event,
         chunk_at=event.chunk_at[:1],
@@ -184,6 +189,15 @@ def _short(event: Exchange) -> Exchange:
         error_bytes=_capped(event.error_bytes),
         violations=tuple(cap(v, 200) for v in event.violations[:20]),
     )
+
+
+def _is_short(event: Exchange) -> bool:
+    texts = [event.server_words, event.error_bytes, *event.violations]
+    for choice in event.choices:
+        if choice.logprobs is not None:
+            return False
+        texts += (choice.text, choice.reasoning, choice.tool_calls)
+    return len(event.chunk_at) <= SHORT_CHUNKS and sum(len(text) for text in texts if text) <= SHORT_TEXT
 
 
 def _short_choice(choice: Choice) -> Choice:

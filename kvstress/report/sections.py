@@ -183,7 +183,8 @@ def coverage(judgement: Judgement) -> list[dict[str, str]]:
 
 def findings(judgement: Judgement) -> dict[str, Any]:
     """The gravest findings first, capped."""
-    ordered = sorted(judgement.findings, key=lambda f: (-f.verdict, f.step if f.step is not None else -1))
+    # What concerns the run as a whole stands after the prompts it happened in.
+    ordered = sorted(judgement.findings, key=lambda f: (-f.verdict, f.step is None, f.step or 0))
     rows = [
         {
             "oracle": line(f.oracle, 40),

@@ -58,8 +58,11 @@ def fenced(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` with all that Markdown, HTML or a mention could act on made literal."""
+    """One line of `text` with all that Markdown, HTML or a mention could act on made literal."""
     entities = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    literal = re.sub(r"([\\`*_{}\[\]#|!~$])", r"\\\1", entities)
+    # A hyphen, a plus or a number with a dot makes a list only where a line begins.
+    literal = re.sub(r"^\s*[-+=]", lambda start: start[0][:-1] + f"&#{ord(start[0][-1])};", literal)
+    literal = re.sub(r"^(\s*\d+)([.)])", r"\1\\\2", literal)
     # An entity rather than a backslash for `@`: a mention is found even behind a backslash. `://` would become a link.
-    literal = re.sub(r"([\\`*_{}\[\]()#|!~+^$-])", r"\\\1", entities)
     return literal.replace("@", "&#64;").replace("://", ":&#47;&#47;")

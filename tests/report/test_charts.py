@@ -70,6 +70,6 @@ def test_the_png_variant_is_a_png() -> None:
 
 def test_the_axis_names_whole_prompts_once_each() -> None:
     for steps in (1, 2, 17, 143, 100_000):
-        ticks = charts._ticks((-0.5, max(1, steps - 1) + 0.5))
+        ticks = charts.ticks((-0.5, max(1, steps - 1) + 0.5))
         assert ticks[0] == 0
         assert len(ticks) == len(set(ticks)) <= 19

@@ -232,3 +232,22 @@ def test_how_to_reproduce_names_all_that_decides_the_traffic() -> None:
 def test_the_same_run_renders_to_the_same_page() -> None:
     once = page(runs.manifest(), runs.failed(), runs.events(17, fail_at=16))
     assert once == page(runs.manifest(), runs.failed(), runs.events(17, fail_at=16))
+
+
+def test_a_long_answers_text_is_cut_wherever_it_is_long() -> None:
+    long = [
+        replace(e, choices=(Choice(index=0, text="a", reasoning="z" * 300_000),), error_bytes="q" * 300_000)
+        if isinstance(e, Exchange)
+        else e
+        for e in runs.events(17, fail_at=16)
+    ]
+    markup = page(runs.manifest(), runs.failed(), long)
+    assert "296,000 more characters" in read(markup).text
+    assert len(markup) < 200_000
+
+
+def test_a_finding_about_the_run_stands_after_those_about_prompts() -> None:
+    whole = replace(runs.finding(), step=None, phase=None, summary="an aside broke")
+    text = read(page(runs.manifest(), runs.failed(findings=(whole, runs.finding())), runs.events(17, fail_at=16))).text
+    found = text[text.index("What the oracles found") :]
+    assert found.index(runs.WORDS) < found.index("an aside broke")

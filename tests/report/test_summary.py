@@ -48,8 +48,17 @@ def test_hostile_text_stays_text(words: str) -> None:
     loose = outside_code(said)
     assert "<" not in loose
     assert "@" not in loose
-    assert "](" not in loose
+    assert not re.search(r"(?<!\\)[\[\]]", loose)
     assert "://" not in loose
     assert "\x1b" not in said
     assert len([row for row in loose.splitlines() if row.startswith("#")]) == 1
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in loose.splitlines() if row.startswith("|"))
+
+
+@pytest.mark.parametrize(
+    "why", ["- a list", "+ a list", "1. a list", "12) a list", "=== a heading", "# a heading", "> a quote"]
+)
+def test_a_sentence_begins_no_block(why: str) -> None:
+    line = markdown(runs.manifest(), runs.failed(why=why)).splitlines()[2]
+    assert not re.match(r"\s*([-+=#>]|\d+[.)])", line)
+    assert why[-6:] in line
