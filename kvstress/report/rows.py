@@ -1,4 +1,8 @@
-"""What the page keeps of a run: a few records per step, each already as short as it will be shown."""
+"""What the page keeps of a run: a few records per step, and only of steps that a reader would look up.
+
+A table of a hundred thousand rows is read by nobody and opens in no browser; the first, the
+last, the failing ones and those around the fill and the failure are what is asked for.
+"""
 
 from collections import deque
 from collections.abc import Iterator
