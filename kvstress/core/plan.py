@@ -95,13 +95,15 @@ class Plan:
 
     `content` says where prompt text comes from, in a sentence that reports repeat; `stand_in`
     is true when it was generated in place of a dataset that the workload is named after.
-    `parameters` are the workload's resolved settings, all JSON values.
+    `parameters` are the workload's resolved settings, all JSON values; `traffic` those of them
+    that decide what is sent, which caps, oracles and coverage do not.
     """
 
     workload: str
     hunts: str
     seed: int
     parameters: Mapping[str, Any]
+    traffic: Mapping[str, Any]
     schedule: Schedule
     limits: Limits
     phases: tuple[str, ...]
@@ -115,8 +117,8 @@ class Plan:
     sources: tuple[Mapping[str, str], ...] = field(default_factory=tuple)
 
     def digest(self) -> str:
-        """sha256 over what decides the traffic (workload, seed, parameters, data); equal digests pair two runs."""
-        decided = [self.workload, self.seed, dict(self.parameters), [dict(s) for s in self.sources]]
+        """sha256 over what decides the traffic (workload, seed, settings, data); equal digests pair two runs."""
+        decided = [self.workload, self.seed, dict(self.traffic), [dict(s) for s in self.sources]]
         return hashlib.sha256(json.dumps(decided, sort_keys=True, default=str).encode()).hexdigest()
 
 

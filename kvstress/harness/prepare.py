@@ -17,6 +17,7 @@ from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.harness import inputs
 from kvstress.harness.options import RunOptions, shown_command
 from kvstress.harness.target import target
+from kvstress.oracles.judge import ORACLES
 from kvstress.workload import build
 from kvstress.workload.dataset import DataFile, read
 from kvstress.workload.spec import Spec, override, parse
@@ -35,7 +36,7 @@ class Prepared:
     restarts_of: str | None = None
 
     @property
-    def stop_on_refusal(self) -> bool:
+    def ends_at_refusal(self) -> bool:
         """True for workloads that look for the first prompt that does not fit."""
         return self.spec.stop.on_refusal
 
@@ -56,6 +57,7 @@ def prepare(options: RunOptions) -> Prepared:
     _check_key(options)
     text, origin = inputs.workload_text(options.workload)
     spec = override(parse(text, origin), settings(options))
+    _check_oracles(spec)
     data = _data(options, spec)
     draft = build.plan(spec, seed=options.seed, model=options.model, stream=options.stream, sizing=ASSUMED, data=data)
     now = datetime.now(UTC)
@@ -73,6 +75,13 @@ def settings(options: RunOptions) -> dict[str, str]:
     if options.max_duration is not None:
         given["stop.max_duration"] = f"{options.max_duration}s"
     return given
+
+
+def _check_oracles(spec: Spec) -> None:
+    known = [name for name, _ in ORACLES]
+    unknown = [name for name in spec.oracles.arm if name not in known]
+    if unknown:
+        raise UsageError(f"{spec.name}: oracles.arm: no oracle named {unknown[0]!r}; there are {', '.join(known)}")
 
 
 def _check_key(options: RunOptions) -> None:

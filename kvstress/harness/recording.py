@@ -25,13 +25,13 @@ class Recorder:
     """Takes events in order. `stop()` answers the driver's question whether to go on."""
 
     def __init__(
-        self, writer: RunWriter, judge: Judge, watch: Watch, *, keep_going: bool, stop_on_refusal: bool
+        self, writer: RunWriter, judge: Judge, watch: Watch, *, keep_going: bool, ends_at_refusal: bool
     ) -> None:
         self._writer = writer
         self._judge = judge
         self._watch = watch
         self._keep_going = keep_going
-        self._stop_on_refusal = stop_on_refusal
+        self._ends_at_refusal = ends_at_refusal
         self.refusal: Exchange | None = None
         self.interrupted = False
 
@@ -63,7 +63,7 @@ class Recorder:
             return Stop.INTERRUPTED
         if self._judge.failed and not self._keep_going:
             return Stop.FAILURE
-        if self._stop_on_refusal and self.refusal is not None:
+        if self._ends_at_refusal and self.refusal is not None:
             return Stop.REFUSAL
         return None
 

@@ -20,8 +20,9 @@ from kvstress.core.errors import UsageError
 from kvstress.core.events import Event, RunEnded, ServerChange, ServerEvent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
-from kvstress.core.plan import Plan, Request
-from kvstress.core.sizing import Sizing
+from kvstress.core.plan import Limits, Request
+from kvstress.core.sample import Sample
+from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
 from kvstress.driver.closed import drive
 from kvstress.harness.options import RunOptions
@@ -103,36 +104,67 @@ def _opened(prepared: Prepared, cut: Cut | None) -> Iterator[tuple[RunWriter, Ma
 
 async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | None:
     """One run from its first byte to its pages; None when `cut` cannot be continued on this server."""
-    options = prepared.options
     clock = _clock_from(cut.at if cut else 0.0)
     with _opened(prepared, cut) as (writer, draft), view(draft) as watch:
         judge = cut.judge if cut else Judge(draft)
         recorder = Recorder(
-            writer, judge, watch, keep_going=options.keep_going, stop_on_refusal=prepared.stop_on_refusal
+            writer, judge, watch, keep_going=prepared.options.keep_going, ends_at_refusal=prepared.ends_at_refusal
         )
-        async with (
-            serving(options, prepared.path / "server.log", clock, recorder.emit) as url,
-            wire_to(url, options, clock) as wire,
-        ):
-            look = await first_look(wire, url, options.model)
-            scraper = Scraper(_fetcher(wire), clock, options.dialect)
-            start = await scraper.scrape("start", None)
-            if cut and not same_server(cut.last_sample, start):
+        async with _reached(prepared, cut, recorder, clock) as live:
+            if live is None:
                 return None
-            _announce(recorder, look, clock)
-            if start:
-                recorder.emit(start)
-            dispatch = dispatcher(wire, recorder, clock)
-            sized = (cut.manifest.sizing if cut else None) or await _size(dispatch, look, prepared, clock)
-            plan = prepared.plan_for(look.model, sized)
-            final = _final_manifest(prepared, plan, url, look, sized, start.dialect if start else None, cut)
-            writer.amend(final)
-            stop = await _drive(prepared, plan, cut, recorder, dispatch, scraper, clock)
-            await _finish(prepared, look, stop, recorder, dispatch, scraper, clock)
+            final = await _sized(live, writer)
+            stop = await _drive(live, final.sizing)
+            await _finish(live, stop)
         judgement = judge.judgement()
         writer.conclude(judgement)
     write_pages(prepared.path, final, judgement)
     return Result(path=prepared.path, manifest=final, judgement=judgement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Live:
+    """A run whose server has answered."""
+
+    prepared: Prepared
+    cut: Cut | None
+    url: str
+    look: FirstLook
+    start: Sample | None
+    recorder: Recorder
+    dispatch: Dispatch
+    scraper: Scraper
+    clock: Clock
+
+
+@asynccontextmanager
+async def _reached(
+    prepared: Prepared, cut: Cut | None, recorder: Recorder, clock: Clock
+) -> AsyncIterator[_Live | None]:
+    """The server, once it answered and was asked for its metrics; None when it is not the one that `cut` ran on."""
+    options = prepared.options
+    async with (
+        serving(options, prepared.path / "server.log", clock, recorder.emit) as url,
+        wire_to(url, options, clock) as wire,
+    ):
+        look = await first_look(wire, url, options.model)
+        seen = cut.last_sample.kv_capacity if cut and cut.last_sample else None
+        scraper = Scraper(_fetcher(wire), clock, options.dialect, offload=anyio.to_thread.run_sync, capacity=seen)
+        start = await scraper.scrape("start", None)
+        if cut and not same_server(cut.last_sample, start):
+            yield None
+            return
+        yield _Live(
+            prepared=prepared,
+            cut=cut,
+            url=url,
+            look=look,
+            start=start,
+            recorder=recorder,
+            dispatch=dispatcher(wire, recorder, clock),
+            scraper=scraper,
+            clock=clock,
+        )
 
 
 def _clock_from(offset: float) -> Clock:
@@ -148,77 +180,81 @@ def _fetcher(wire: Wire) -> Callable[[str], Awaitable[tuple[int | None, str, str
     return fetch
 
 
-def _announce(recorder: Recorder, look: FirstLook, clock: Clock) -> None:
-    if look.context_limit is not None:
-        detail = f"/v1/models announces a context of {look.context_limit} tokens"
-        limit = ServerEvent(at=clock(), change=ServerChange.LIMIT, detail=detail, tokens=look.context_limit)
-        recorder.emit(limit)
+async def _sized(live: _Live, writer: RunWriter) -> Manifest:
+    """Record what the server told of itself, measure how it counts tokens, and complete the manifest."""
+    announced = live.look.context_limit
+    if announced is not None:
+        detail = f"/v1/models announces a context of {announced} tokens"
+        live.recorder.emit(ServerEvent(at=live.clock(), change=ServerChange.LIMIT, detail=detail, tokens=announced))
+    if live.start:
+        live.recorder.emit(live.start)
+    final = _resumed(live.cut) if live.cut else await _new(live)
+    writer.amend(final)
+    return final
 
 
-async def _size(dispatch: Dispatch, look: FirstLook, prepared: Prepared, clock: Clock) -> Sizing:
-    asked = sizing.requests(look.model, prepared.options.seed) if prepared.needs_sizing else ()
-    answers = [await dispatch(request, clock()) for request in asked]
-    return sizing.measure(asked, tuple(answers))
+def _resumed(cut: Cut) -> Manifest:
+    return replace(cut.manifest, resumed_at=(*cut.manifest.resumed_at, cut.next_step))
 
 
-def _final_manifest(
-    prepared: Prepared, plan: Plan, url: str, look: FirstLook, sized: Sizing, dialect: str | None, cut: Cut | None
-) -> Manifest:
-    if cut:
-        return replace(cut.manifest, resumed_at=(*cut.manifest.resumed_at, cut.next_step))
-    server = replace(target(prepared.options, url, look), dialect=dialect)
-    return replace(manifest(prepared, plan, server), sizing=sized)
+async def _new(live: _Live) -> Manifest:
+    asked = sizing.requests(live.look.model, live.prepared.options.seed) if live.prepared.needs_sizing else ()
+    answers = [await live.dispatch(request, live.clock()) for request in asked]
+    sized = sizing.measure(asked, tuple(answers))
+    plan = live.prepared.plan_for(live.look.model, sized)
+    server = target(live.prepared.options, live.url, live.look)
+    dialect = live.start.dialect if live.start else None
+    return replace(manifest(live.prepared, plan, replace(server, dialect=dialect)), sizing=sized)
 
 
-async def _drive(
-    prepared: Prepared,
-    plan: Plan,
-    cut: Cut | None,
-    recorder: Recorder,
-    dispatch: Dispatch,
-    scraper: Scraper,
-    clock: Clock,
-) -> Stop:
+async def _drive(live: _Live, sized: Sizing | None) -> Stop:
     """Drive the plan with a scraper beside it; the first SIGINT or SIGTERM ends it in good order."""
+    plan = live.prepared.plan_for(live.look.model, sized or ASSUMED)
 
     async def observe(step: int) -> None:
-        sample = await scraper.scrape("step", step)
+        sample = await live.scraper.scrape("step", step)
         if sample:
-            recorder.emit(sample)
+            live.recorder.emit(sample)
 
-    steps = islice(plan.steps(), cut.next_step if cut else 0, None)
     stop = Stop.INTERRUPTED
-    async with _beside(scraper, recorder, prepared.options.scrape_interval) as scope:
+    async with _beside(live) as scope:
         stop = await drive(
-            steps,
+            islice(plan.steps(), live.cut.next_step if live.cut else 0, None),
             plan.schedule,
-            plan.limits,
-            dispatch=dispatch,
+            _remaining(plan.limits, live.cut),
+            dispatch=live.dispatch,
             observe=observe,
-            emit=recorder.emit,
-            stop=recorder.stop,
-            clock=clock,
+            emit=live.recorder.emit,
+            stop=live.recorder.stop,
+            clock=live.clock,
         )
         scope.cancel()
     return stop
 
 
+def _remaining(limits: Limits, cut: Cut | None) -> Limits:
+    """The caps that are left: a resumed run has one duration, not one a try."""
+    if cut is None or limits.max_duration is None:
+        return limits
+    return replace(limits, max_duration=max(0.0, limits.max_duration - cut.at))
+
+
 @asynccontextmanager
-async def _beside(scraper: Scraper, recorder: Recorder, interval: float) -> AsyncIterator[anyio.CancelScope]:
-    """A task group whose scope is cancelled by a signal, with the interval scrape running in it."""
+async def _beside(live: _Live) -> AsyncIterator[anyio.CancelScope]:
+    """A scope that a signal cancels, with the interval scrape running in it."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_scrape_on_interval, scraper, recorder, interval)
-        tasks.start_soon(_cancel_on_signal, tasks.cancel_scope, recorder)
+        tasks.start_soon(_scrape_on_interval, live)
+        tasks.start_soon(_cancel_on_signal, tasks.cancel_scope, live.recorder)
         yield tasks.cancel_scope
 
 
-async def _scrape_on_interval(scraper: Scraper, recorder: Recorder, interval: float) -> None:
-    while True:
-        await anyio.sleep(interval)
-        sample = await scraper.scrape("interval", None)
-        if sample is None:
-            return
-        recorder.emit(sample)
+async def _scrape_on_interval(live: _Live) -> None:
+    sample = live.start
+    while sample is not None:
+        await anyio.sleep(live.prepared.options.scrape_interval)
+        sample = await live.scraper.scrape("interval", None)
+        if sample:
+            live.recorder.emit(sample)
 
 
 async def _cancel_on_signal(scope: anyio.CancelScope, recorder: Recorder) -> None:
@@ -229,21 +265,14 @@ async def _cancel_on_signal(scope: anyio.CancelScope, recorder: Recorder) -> Non
             return
 
 
-async def _finish(
-    prepared: Prepared,
-    look: FirstLook,
-    stop: Stop,
-    recorder: Recorder,
-    dispatch: Dispatch,
-    scraper: Scraper,
-    clock: Clock,
-) -> None:
+async def _finish(live: _Live, stop: Stop) -> None:
     """After the last step: ask whether the server still generates, take a last sample, and say why the run ended."""
-    wanted = prepared.options.asides and stop is not Stop.INTERRUPTED
-    for request in asides.after(look.model, prepared.spec) if wanted else ():
-        with anyio.move_on_after(ASIDE_TIMEOUT):
-            await dispatch(request, clock())
-    sample = await scraper.scrape("end", None)
+    if live.prepared.options.asides and stop is not Stop.INTERRUPTED:
+        for request in asides.after(live.look.model, live.prepared.spec):
+            with anyio.move_on_after(ASIDE_TIMEOUT):
+                await live.dispatch(request, live.clock())
+    sample = await live.scraper.scrape("end", None)
     if sample:
-        recorder.emit(sample)
-    recorder.emit(RunEnded(at=clock(), stop=stop, detail=recorder.refusal_words() if stop is Stop.REFUSAL else ""))
+        live.recorder.emit(sample)
+    detail = live.recorder.refusal_words() if stop is Stop.REFUSAL else ""
+    live.recorder.emit(RunEnded(at=live.clock(), stop=stop, detail=detail))

@@ -6,14 +6,13 @@ here, which is also how a live run gets its pages, so that the two cannot differ
 
 from pathlib import Path
 
-from kvstress.core.errors import CannotJudgeError
 from kvstress.core.manifest import Manifest
 from kvstress.core.verdict import Judgement
 from kvstress.oracles.judge import judge
 from kvstress.report.html import page
 from kvstress.report.junit import junit
 from kvstress.report.summary import markdown
-from kvstress.store import rundir
+from kvstress.store import disk, rundir
 
 
 def judge_run(path: Path) -> tuple[Manifest, Judgement]:
@@ -33,9 +32,4 @@ def write_pages(path: Path, manifest: Manifest, judgement: Judgement) -> None:
         "summary.md": markdown(manifest, judgement),
     }
     for name, text in pages.items():
-        try:
-            (path / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise CannotJudgeError(
-                f"cannot write {path / name}: {error.strerror}. The run itself is stored."
-            ) from error
+        disk.replace(path / name, text.encode("utf-8", "replace"))

@@ -16,6 +16,9 @@ from kvstress.workload.dataset import DataFile
 from kvstress.workload.format import Phase, Spec
 from kvstress.workload.spec import builtins
 
+# What decides which bytes are sent and when; a cap or an oracle more leaves two runs comparable.
+_TRAFFIC = ("source", "phases", "schedule", "sampling", "stream")
+
 
 def data_stems(spec: Spec) -> tuple[str, ...]:
     """Names, without their endings, of the data files that the workload can read ("throughput_16k")."""
@@ -37,11 +40,13 @@ def plan(
     """
     streamed = spec.stream if stream is None else stream
     found = content(spec, seed, sizing, data)
+    parameters = {**builtins(spec), "stream": streamed}
     return Plan(
         workload=spec.name,
         hunts=spec.hunts,
         seed=seed,
-        parameters={**builtins(spec), "stream": streamed},
+        parameters=parameters,
+        traffic={key: parameters[key] for key in _TRAFFIC},
         schedule=Schedule(kind=spec.schedule.kind, lanes=spec.schedule.lanes),
         limits=Limits(max_steps=spec.stop.max_steps, max_duration=spec.stop.max_duration),
         phases=spec.phase_names(),

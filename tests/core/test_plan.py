@@ -8,7 +8,8 @@ def _plan(**changes: object) -> Plan:
         "workload": "w",
         "hunts": "h",
         "seed": 1,
-        "parameters": {"tokens": 16_000},
+        "parameters": {"tokens": 16_000, "max_steps": 9},
+        "traffic": {"tokens": 16_000},
         "schedule": Schedule(),
         "limits": Limits(),
         "phases": ("prime",),
@@ -25,8 +26,8 @@ def _plan(**changes: object) -> Plan:
 
 def test_the_digest_covers_what_decides_the_traffic_and_nothing_else() -> None:
     base = _plan().digest()
-    assert _plan(hunts="other words", coverage=("hit",)).digest() == base
-    changed = [{"seed": 2}, {"parameters": {"tokens": 1}}, {"workload": "v"}, {"sources": ({"sha256": "a"},)}]
+    assert _plan(hunts="other words", coverage=("hit",), parameters={"max_steps": 2}).digest() == base
+    changed = [{"seed": 2}, {"traffic": {"tokens": 1}}, {"workload": "v"}, {"sources": ({"sha256": "a"},)}]
     assert all(_plan(**change).digest() != base for change in changed)
 
 
