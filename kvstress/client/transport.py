@@ -59,9 +59,15 @@ class Watched(ResponseHandler):
             self._acked_before = acknowledged(self.transport)
 
     def data_received(self, data: bytes) -> None:
-        self.read_at = self._clock()
-        self.received += len(data)
+        if data:  # none: a paused parser takes up again, and nothing came from the network
+            self.read_at = self._clock()
+            self.received += len(data)
         super().data_received(data)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        # aiohttp calls this after each read of a body, paused or not, and then runs its parser over no bytes at all.
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
 
     def set_exception(self, exc: BaseException, exc_cause: BaseException = _EXC_SENTINEL) -> None:
         super().set_exception(exc, exc_cause)
