@@ -81,10 +81,11 @@ def query(contexts: I32, head: int) -> F32:
 def key(tokens: I32, head: int) -> F32:
     """Keys of `head` for a run of tokens that starts with `HISTORY` earlier ones, (HISTORY + n,) → (n, 32) of ±1.
 
-    What was asked before is no answer: at a question mark the key is one no query has.
+    What was asked before is no answer, and what ended there does not go on: at a question mark or a special token the
+    key is one no query has.
     """
-    hashes = _context_hash(windows(tokens, HISTORY), head)
-    return signs(np.where(tokens[HISTORY:] == _QUESTION_MARK, mix(hashes), hashes))
+    new, hashes = tokens[HISTORY:], _context_hash(windows(tokens, HISTORY), head)
+    return signs(np.where((new == _QUESTION_MARK) | (new < tokenizer.FIRST_BYTE), mix(hashes), hashes))
 
 
 def _context_hash(contexts: I32, head: int) -> U64:

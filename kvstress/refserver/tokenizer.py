@@ -100,5 +100,6 @@ class TextStream:
         return self._decoder.decode(b"".join(map(token_bytes, tokens)))
 
     def close(self) -> str:
-        """What is left over, with U+FFFD for an incomplete character."""
-        return self._decoder.decode(b"", final=True)
+        """The end: a character whose last bytes never came is not said."""
+        self._decoder.reset()
+        return ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,3 +124,32 @@ def speedbench(served: Served, seed: str, steps: int) -> Bench:
                 said = reply.body["error"]["message"]
                 return Bench(pool_full_at=full, failed_at=step, phase=phase, message=said, fewest_free_snapshots=fewest)
     return Bench(pool_full_at=full, failed_at=None, phase=None, message=None, fewest_free_snapshots=fewest)
+
+
+def events(raw: bytes) -> list[Any]:
+    """The data of each server-sent event: parsed JSON, or the string of a last [DONE]."""
+    data = [line.removeprefix("data: ") for line in raw.decode().split("\n\n") if line]
+    return [each if each == "[DONE]" else json.loads(each) for each in data]
+
+
+@contextmanager
+def half_open(served: Served, path: str, **body: Any) -> Iterator[socket.socket]:
+    """A raw connection on which a request was sent; closing it before the answer is over is a disconnect."""
+    payload = json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(payload)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as connection:
+        connection.sendall(head.encode() + payload)
+        yield connection
+
+
+def settled(served: Served, **wanted: float) -> dict[str, float]:
+    """Wait until the metrics named have the values wanted; what they are when patience ends."""
+    metrics = served.metrics()
+    for _ in range(200):
+        if all(metrics[f"flare_{name}"] == value for name, value in wanted.items()):
+            break
+        time.sleep(0.02)
+        metrics = served.metrics()
+    return metrics
