@@ -10,6 +10,8 @@ A kept-alive connection that the server closes while it is idle is a race that e
 connection that already shows its peer's farewell is dropped before anything is sent. If the farewell crosses the
 request under way, TCP says whether the peer's kernel took in a single byte of it: if not, nobody can have processed
 it and it leaves once more on a new connection (`Body.resent`); otherwise it is reported like any other failure.
+A connection that carried an error is not used again: servers whose handler crashed hang up right after the answer,
+and the next request would be called broken for it.
 """
 
 import asyncio
@@ -47,6 +49,7 @@ class Watched(ResponseHandler):
         self.read_at = clock()
         self.received = 0
         self.taken = 0
+        self.errored = False
         self.lost: BaseException | None = None
         self._acked_before: int | None = None
         self._acked_at_loss: int | None = None
@@ -119,7 +122,7 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert isinstance(protocol, Watched)
-            if not protocol.taken or not (attempt.fresh or self._is_stale(protocol.transport)):
+            if not protocol.taken or not (attempt.fresh or protocol.errored or self._is_stale(protocol.transport)):
                 break
             connection.close()
         protocol.take()
@@ -215,6 +218,7 @@ class Transport(httpx.AsyncBaseTransport):
             allow_redirects=False,
         )
         assert attempt.protocol is not None
+        attempt.protocol.errored = response.status >= 400
         body = Body(response, attempt.protocol, resent)
         return httpx.Response(
             response.status, headers=response.raw_headers, stream=body, request=request, extensions={"body": body}

@@ -363,3 +363,19 @@ def test_a_server_that_dies_of_a_request_on_a_kept_connection_is_not_asked_again
             return got
 
     assert run(main()).kind is Kind.NO_RESPONSE
+
+
+def test_a_connection_that_carried_an_error_is_not_used_again(run: Any) -> None:
+    """A server whose handler crashed hangs up right after its 500: the next request must not be called reset for it."""
+
+    async def act(peer: Peer) -> None:
+        failing = len(peer.server.bodies) == 1
+        await peer.say(answer(b'{"error":"boom"}', "500 Internal Server Error") if failing else answer(WHOLE))
+
+    async def main() -> None:
+        async with serving(act) as server, to(server) as wire:
+            assert (await post(wire)).kind is Kind.SERVER_ERROR
+            assert (await post(wire)).kind is Kind.OK
+            assert server.connections == 2
+
+    run(main())
