@@ -82,7 +82,9 @@ class Wire:
     """Client of one server; an async context manager, used on one event loop.
 
     `timeout` is the seconds a request may take from its sending to its last byte, however steadily bytes drip;
-    `most_bytes` the longest body that is read. Raises UsageError for a URL, header or `ca_file` that cannot be used.
+    `most_bytes` the longest body that is read. Set `done_due` to False once a healthy stream was seen to end without
+    `[DONE]`: some servers never send it, and only a finish reason then tells a whole stream.
+    Raises UsageError for a URL, header or `ca_file` that cannot be used.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Wire:
         self._timeout = timeout
         self._clock = clock
         self._most_bytes = most_bytes
+        self.done_due = True
         root = self._address.root
         self._client = httpx.AsyncClient(
             transport=Transport(
@@ -161,7 +164,7 @@ class Wire:
         course.status = response.status_code
         course.retry_after = response.headers.get("retry-after")
         content_type = response.headers.get("content-type", "")
-        course.reader = reader(course.status, content_type, course.retry_after, stream=stream)
+        course.reader = reader(course.status, content_type, course.retry_after, stream=stream, done_due=self.done_due)
         if body.resent:
             course.transport.append(_RESENT)
 

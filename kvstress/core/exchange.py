@@ -76,6 +76,11 @@ class Exchange:
         return OUTCOME_OF[self.kind]
 
     @property
+    def finished(self) -> bool:
+        """True when there is an answer and every choice of it has a finish reason."""
+        return bool(self.choices) and all(choice.finish_reason for choice in self.choices)
+
+    @property
     def text(self) -> str:
         """The first choice's text; empty when there was none."""
         return self.choices[0].text if self.choices else ""

@@ -15,7 +15,10 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The server under test. `url` carries no user information; `embedded` marks the reference server."""
+    """The server under test. `url` carries no user information; `embedded` marks the reference server.
+
+    `sends_done` is whether its healthy streams end in `[DONE]`, None when nothing was streamed.
+    """
 
     url: str
     model: str | None
@@ -24,6 +27,7 @@ class Target:
     dialect: str | None = None
     software: str | None = None
     context_limit: int | None = None
+    sends_done: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,14 @@ class Prepared:
         return self.spec.stop.on_refusal
 
     @property
-    def needs_sizing(self) -> bool:
-        """False when every prompt comes from data files, byte for byte."""
-        return self.data is None
+    def streams(self) -> bool:
+        """True when the workload's requests are streamed."""
+        return bool(self.plan.parameters["stream"])
+
+    @property
+    def probes(self) -> bool:
+        """False when prompts come from data files byte for byte, and there is no stream to learn the ending of."""
+        return self.data is None or self.streams
 
     def plan_for(self, model: str | None, sizing: Sizing) -> Plan:
         """The plan in the server's own tokens; its digest is the draft's."""

@@ -20,6 +20,7 @@ from kvstress.core.errors import UsageError
 from kvstress.core.events import Event, RunEnded, ServerChange, ServerEvent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
+from kvstress.core.outcome import Kind
 from kvstress.core.plan import Limits, Request
 from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED, Sizing
@@ -129,6 +130,7 @@ class _Live:
     prepared: Prepared
     cut: Cut | None
     url: str
+    wire: Wire
     look: FirstLook
     start: Sample | None
     recorder: Recorder
@@ -158,6 +160,7 @@ async def _reached(
             prepared=prepared,
             cut=cut,
             url=url,
+            wire=wire,
             look=look,
             start=start,
             recorder=recorder,
@@ -188,23 +191,36 @@ async def _sized(live: _Live, writer: RunWriter) -> Manifest:
         live.recorder.emit(ServerEvent(at=live.clock(), change=ServerChange.LIMIT, detail=detail, tokens=announced))
     if live.start:
         live.recorder.emit(live.start)
-    final = _resumed(live.cut) if live.cut else await _new(live)
+    final = _resumed(live, live.cut) if live.cut else await _new(live)
     writer.amend(final)
     return final
 
 
-def _resumed(cut: Cut) -> Manifest:
+def _resumed(live: _Live, cut: Cut) -> Manifest:
+    live.wire.done_due = cut.manifest.target.sends_done is not False
     return replace(cut.manifest, resumed_at=(*cut.manifest.resumed_at, cut.next_step))
 
 
 async def _new(live: _Live) -> Manifest:
-    asked = sizing.requests(live.look.model, live.prepared.options.seed) if live.prepared.needs_sizing else ()
-    answers = [await live.dispatch(request, live.clock()) for request in asked]
+    prepared = live.prepared
+    asked = sizing.requests(live.look.model, prepared.options.seed, stream=prepared.streams) if prepared.probes else ()
+    answers = [await _probe(live, request) for request in asked]
     sized = sizing.measure(asked, tuple(answers))
-    plan = live.prepared.plan_for(live.look.model, sized)
-    server = target(live.prepared.options, live.url, live.look)
-    dialect = live.start.dialect if live.start else None
-    return replace(manifest(live.prepared, plan, replace(server, dialect=dialect)), sizing=sized)
+    plan = prepared.plan_for(live.look.model, sized)
+    server = replace(
+        target(prepared.options, live.url, live.look),
+        dialect=live.start.dialect if live.start else None,
+        sends_done=live.wire.done_due if prepared.streams else None,
+    )
+    return replace(manifest(prepared, plan, server), sizing=sized)
+
+
+async def _probe(live: _Live, request: Request) -> Exchange:
+    """Send a sizing request; one that ends whole but without `[DONE]` shows that this server never sends it."""
+    answer = await live.dispatch(request, live.clock())
+    if answer.kind is Kind.MISSING_DONE and answer.finished:
+        live.wire.done_due = False
+    return answer
 
 
 async def _drive(live: _Live, sized: Sizing | None) -> Stop:

@@ -63,7 +63,14 @@ Reason = tuple[Verdict, str]
 def _failures(worst_finding: Verdict, findings: tuple[Finding, ...]) -> Iterator[Reason]:
     if worst_finding is Verdict.FAIL:
         first = next(finding for finding in findings if finding.verdict is Verdict.FAIL)
-        yield Verdict.FAIL, f"{_place(first)}{first.summary}"
+        yield Verdict.FAIL, f"{_place(first)}{first.summary}{_aftermath(first, findings)}"
+
+
+def _aftermath(first: Finding, findings: tuple[Finding, ...]) -> str:
+    """Whether the server still answered afterwards; a dead one often says only then what it died of."""
+    failed = (finding for finding in findings if finding.verdict is Verdict.FAIL and finding is not first)
+    probe = next((finding for finding in failed if finding.phase == "health"), None)
+    return "" if probe is None else f". Afterwards a short probe failed too: {probe.summary}"
 
 
 def _place(finding: Finding) -> str:

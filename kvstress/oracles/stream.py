@@ -5,7 +5,9 @@ and no error object. Load testers that look at the status line count a stream wh
 an error as a success; here everything after the 200 is judged.
 
 Sound always: it is the protocol. Quirks that some servers have by design (an id that
-changes with n > 1, chunks after `[DONE]`) are information, not failures.
+changes with n > 1, chunks after `[DONE]`) are information, not failures. So is a server that
+never sends `[DONE]`: a short sizing request that ends without it, finish reason and all, shows the
+habit, and from then on the finish reason alone tells a whole stream.
 Threshold: none; one is enough.
 """
 
@@ -13,6 +15,7 @@ from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
+from kvstress.core.plan import Origin
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.oracles.oracle import about, said
 
@@ -43,6 +46,8 @@ class Stream:
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         if not isinstance(event, Exchange) or asked is None or not is_about_the_stream(event):
             return ()
+        if event.kind is Kind.MISSING_DONE and asked.origin is Origin.SIZING and event.finished:
+            return (about(NAME, Verdict.PASS, event, asked, "this server ends its healthy streams without [DONE]"),)
         chunks = len(event.chunk_at)
         what = _WHAT.get(event.kind, f"the stream broke ({event.kind.value})")
         summary = f"HTTP 200, then after {chunks} content chunks {what}; {said(event)}"

@@ -13,9 +13,12 @@ from kvstress.workload import body, text
 UNITS = (48, 120, 240, 384)
 
 
-def requests(model: str | None, seed: int) -> tuple[Request, ...]:
-    """The sizing requests, shortest first: greedy, one token each, about 1,000 prompt tokens in all."""
-    return tuple(_request(number, units, model, seed) for number, units in enumerate(UNITS))
+def requests(model: str | None, seed: int, *, stream: bool = False) -> tuple[Request, ...]:
+    """The sizing requests, shortest first: greedy, one token each, about 1,000 prompt tokens in all.
+
+    They are streamed where the workload is, so that they also show how this server ends a healthy stream.
+    """
+    return tuple(_request(number, units, model, seed, stream) for number, units in enumerate(UNITS))
 
 
 def measure(asked: tuple[Request, ...], exchanges: tuple[Exchange, ...]) -> Sizing:
@@ -35,14 +38,14 @@ def measure(asked: tuple[Request, ...], exchanges: tuple[Exchange, ...]) -> Sizi
         return ASSUMED
 
 
-def _request(number: int, units: int, model: str | None, seed: int) -> Request:
+def _request(number: int, units: int, model: str | None, seed: int, stream: bool) -> Request:
     prompt = text.prompt(f"sizing/{seed}/{number}", str(number), units)
     return Request(
         id=f"sizing.{number}",
         step=None,
         phase="sizing",
         origin=Origin.SIZING,
-        body=body.chat(body.user(prompt), model=model, max_tokens=1, temperature=0.0),
+        body=body.chat(body.user(prompt), model=model, max_tokens=1, temperature=0.0, stream=stream),
         recipe=f"sizing text seed={seed} number={number} units={units}",
     )
 

@@ -8,6 +8,7 @@ from kvstress.core.events import Event, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
+from kvstress.core.plan import Origin
 from kvstress.core.verdict import Judgement, Verdict, worst
 from kvstress.oracles import judge as judging
 from kvstress.oracles.judge import ORACLES, Judge, judge
@@ -174,3 +175,12 @@ def test_every_kind_belongs_to_exactly_one_of_three_questions() -> None:
             failing = kind not in (Kind.OK, Kind.CANCELLED, Kind.KILLED)
             assert len(judgement.findings) == int(failing), (kind, judgement.findings)
             assert Outcome(answer(asked, kind).outcome)
+
+
+def test_a_server_that_died_of_it_is_quoted_with_what_it_said_afterwards() -> None:
+    probe = sent(None, "health", origin=Origin.ASIDE)
+    dead = answer(probe, Kind.SERVER_ERROR, status=503, words="CB worker is dead")
+    judgement = _judged(*step(0, Kind.SERVER_ERROR, words="Internal Server Error"), probe, dead, ended(Stop.FAILURE))
+    assert judgement.why.startswith("prompt 0, prime: HTTP 500; the server said: Internal Server Error. Afterwards")
+    assert judgement.why.endswith("the server said: CB worker is dead")
+    assert judgement.steps == 1 and judgement.first_failure is not None and judgement.first_failure.step == 0

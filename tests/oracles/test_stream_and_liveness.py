@@ -1,10 +1,13 @@
 """STREAM and LIVENESS: errors after a 200, lost requests, and servers that exit."""
 
+from dataclasses import replace
+
 import pytest
 
 from kvstress.core.events import ServerChange, ServerEvent, StepStarted
-from kvstress.core.exchange import Exchange
+from kvstress.core.exchange import Choice, Exchange
 from kvstress.core.outcome import Kind
+from kvstress.core.plan import Origin
 from kvstress.core.verdict import Verdict
 from kvstress.oracles.liveness import Liveness
 from kvstress.oracles.stream import Stream
@@ -49,3 +52,20 @@ def test_a_server_that_exits_in_mid_run_is_dead_whatever_its_code(code: int | No
 def test_a_slow_answer_is_not_a_dead_one() -> None:
     slow = Exchange(request=ASKED.request, due=0.0, sent=0.0, ended=800.0, kind=Kind.OK, status=200)
     assert Liveness(manifest()).see(slow, ASKED) == ()
+
+
+def test_a_server_that_never_sends_done_shows_it_while_it_is_sized_and_does_not_fail_for_it() -> None:
+    asked = sent(None, "sizing", origin=Origin.SIZING, stream=True)
+    whole = Exchange(
+        request=asked.request,
+        due=0.0,
+        sent=0.0,
+        ended=1.0,
+        kind=Kind.MISSING_DONE,
+        status=200,
+        choices=(Choice(index=0, text="x", finish_reason="length"),),
+    )
+    (note,) = Stream(manifest()).see(whole, asked)
+    assert note.verdict is Verdict.PASS
+    (finding,) = Stream(manifest()).see(replace(whole, choices=()), asked)
+    assert finding.verdict is Verdict.FAIL

@@ -14,7 +14,7 @@ from kvstress.client.wire import Fetched, Wire, encode
 from kvstress.core.errors import UsageError
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Kind
-from tests.wire.raw_server import WHOLE, Peer, Server, answer, serving
+from tests.wire.raw_server import WHOLE, Peer, Server, answer, said, serving
 
 PATH = "/v1/chat/completions"
 
@@ -379,3 +379,17 @@ def test_a_connection_that_carried_an_error_is_not_used_again(run: Any) -> None:
             assert server.connections == 2
 
     run(main())
+
+
+def test_a_stream_without_done_is_whole_only_where_it_never_comes(run: Any) -> None:
+    async def act(peer: Peer) -> None:
+        body = said("hi") + said("", '"stop"')
+        await peer.say(answer(body, kind="text/event-stream"))
+
+    async def main() -> list[Kind]:
+        async with serving(act) as server, to(server) as wire:
+            kinds = [(await wire.send("r", "/v1/chat/completions", b"{}", stream=True, due=0.0)).kind]
+            wire.done_due = False
+            return [*kinds, (await wire.send("r", "/v1/chat/completions", b"{}", stream=True, due=0.0)).kind]
+
+    assert run(main()) == [Kind.MISSING_DONE, Kind.OK]
