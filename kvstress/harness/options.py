@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from kvstress.core.errors import UsageError
+from kvstress.harness.launching import Launching
 from kvstress.store.recording import Record
 
 REFERENCE = "reference"
@@ -47,6 +48,7 @@ class RunOptions:
     hardware: str | None = None
     trust_env: bool = False
     ready_timeout: float = 600.0
+    launching: Launching = field(default_factory=Launching)
 
     def __post_init__(self) -> None:
         named = [name for name in (self.server, self.launch) if name]

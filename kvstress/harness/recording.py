@@ -35,6 +35,11 @@ class Recorder:
         self.refusal: Exchange | None = None
         self.interrupted = False
 
+    @property
+    def failed(self) -> bool:
+        """Whether the server was seen to fail."""
+        return self._judge.failed
+
     def emit(self, event: Event) -> None:
         """Record, judge and show one event. Raises CannotJudgeError when the disk takes no more."""
         stored = self._writer.append(event)

@@ -146,7 +146,7 @@ async def _reached(
     """The server, once it answered and was asked for its metrics; None when it is not the one that `cut` ran on."""
     options = prepared.options
     async with (
-        serving(options, prepared.path / "server.log", clock, recorder.emit) as url,
+        serving(options, prepared.path, clock, recorder.emit, lambda: recorder.failed) as url,
         wire_to(url, options, clock) as wire,
     ):
         look = await first_look(wire, url, options.model)

@@ -19,6 +19,7 @@ from kvstress.core.errors import CannotJudgeError, UsageError
 from kvstress.core.events import Event
 from kvstress.core.manifest import Target
 from kvstress.core.outcome import Outcome
+from kvstress.harness.launching import after_failure
 from kvstress.harness.options import RunOptions, shown_launch, shown_url
 from kvstress.launch.server import launched
 
@@ -36,9 +37,12 @@ class FirstLook:
 
 @asynccontextmanager
 async def serving(
-    options: RunOptions, log_path: Path, clock: Clock, emit: Callable[[Event], None]
+    options: RunOptions, folder: Path, clock: Clock, emit: Callable[[Event], None], failed: Callable[[], bool]
 ) -> AsyncIterator[str]:
-    """The server's URL, for as long as the block runs; a server that kvstress started is stopped after it."""
+    """The server's URL, for as long as the block runs; a server that kvstress started is stopped after it.
+
+    Its log goes to the run's `folder`; if it has `failed` by then, it is first looked at as the options say.
+    """
     command = launch_command(options)
     if command is None:
         yield options.server or ""
@@ -47,10 +51,23 @@ async def serving(
     async def ready(url: str) -> bool:
         return await _answers(url, options, clock)
 
+    how = options.launching
     async with launched(
-        command, clock=clock, emit=emit, ready=ready, log_path=log_path, ready_timeout=options.ready_timeout
+        command,
+        clock=clock,
+        emit=emit,
+        ready=ready,
+        log_path=how.log_file or folder / "server.log",
+        env=how.env,
+        cwd=how.cwd,
+        ready_timeout=options.ready_timeout,
+        stop_command=how.stop,
+        patterns=how.patterns,
+        attempts=how.attempts,
     ) as server:
         yield server.url
+        if failed():
+            await after_failure(server, how, folder)
 
 
 def launch_command(options: RunOptions) -> str | None:

@@ -13,6 +13,8 @@ from kvstress.core.errors import UsageError
 
 _PLACEHOLDER = re.compile(r"\{\{([A-Za-z]\w*)\}\}|\{([A-Za-z]\w*)\}")
 
+_PLAIN = re.compile(r"[\w@%+=:,./{}-]+", re.ASCII)
+
 
 def placeholders(text: str) -> frozenset[str]:
     """The names in `text` that want a value; `{{name}}` stands for a literal `{name}`."""
@@ -48,6 +50,21 @@ def fill(
             f"as in --{unused[0].replace('_', '-')} {{{unused[0]}}}"
         )
     return [_filled(word, values) for word in words], {name: _filled(value, values) for name, value in env.items()}
+
+
+def partly(command: str, values: Mapping[str, str]) -> str:
+    """`command` with `values` in their places and every other placeholder left for later, as one line again."""
+    return " ".join(_quoted(filled(word, values)) for word in split(command))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """One word with `values` in their places and every other placeholder left."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match[2] or "", match[0]), text)
+
+
+def _quoted(word: str) -> str:
+    """Like shlex.quote, which would also quote braces and make every `{port}` hard to read."""
+    return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
