@@ -11,6 +11,7 @@ import traceback
 import typer
 
 from kvstress import __version__
+from kvstress.cli.bisect import bisect_command
 from kvstress.cli.judge import judge_command
 from kvstress.cli.report import report_command
 from kvstress.cli.run import run_command
@@ -30,6 +31,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run_command)
+app.command("bisect")(bisect_command)
 app.command("judge")(judge_command)
 app.command("report")(report_command)
 app.command("serve", context_settings=_PASSED_THROUGH, add_help_option=False)(serve_command)

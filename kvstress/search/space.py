@@ -49,6 +49,18 @@ class Space:
         """The value for people and for names of files: `50G`, `16k`, `0.85`."""
         return f"{_plain(self.value(index) / self.scale)}{self.suffix}"
 
+    def number(self, index: int) -> float:
+        """The value in the unit in which it is shown, for an axis."""
+        return float(self.value(index) / self.scale)
+
+    def find(self, shown: str) -> int | None:
+        """The index of a value as `show` wrote it; None when it is not on this grid."""
+        value = _read(shown, "the value").value
+        index = (value - self.low) / self.resolution
+        if value == self.high:
+            return self.count - 1
+        return index.numerator if index.denominator == 1 and 0 <= index < self.count else None
+
     def text(self, index: int) -> str:
         """The value as the server gets it: by `form`, else memory as it is shown and all else as a bare number."""
         value = self.value(index)

@@ -41,8 +41,10 @@ def next_cells(count: int, seen: Sequence[Seen]) -> tuple[Cell, ...]:
     if first or once_more:
         return tuple(again(seen, index) for index in (*first, *once_more))
     middle = next(_middles(found), None)
-    if middle is None and len(set(found.values()) - {UNJUDGED}) == 1:
-        middle = next((i for i in (quarter * (count - 1) // 4 for quarter in _BETWEEN) if i not in found), None)
+    if middle is None and len(shown := set(found.values()) - {UNJUDGED}) == 1:
+        # A command that cannot start takes its whole time-out to say so each time: one look between is enough.
+        quarters = _BETWEEN[:1] if shown == {REFUSED} else _BETWEEN
+        middle = next((i for i in (quarter * (count - 1) // 4 for quarter in quarters) if i not in found), None)
     if middle is None and len(found) < worst_case(count)[0]:
         middle = _just_beyond(found, count)
     return () if middle is None else (again(seen, middle),)
@@ -94,6 +96,16 @@ def _untried(low: int, high: int, found: dict[int, Mark]) -> int | None:
     gaps = [(a, b) for a, b in pairwise([low, *between, high]) if b - a > 1]
     nearest = min(gaps, key=lambda gap: abs(sum(gap) - low - high), default=None)
     return None if nearest is None else sum(nearest) // 2
+
+
+def left(count: int, seen: Sequence[Seen]) -> int:
+    """Probes that are still needed if nothing unexpected comes: the halvings of each open bracket."""
+    found = marks(seen)
+    ends = sum(index not in found for index in (0, count - 1))
+    if ends:
+        return worst_case(count)[0] - len(found)
+    open_ones = [b - a for a, b in _brackets(found) if found[a] != found[b]]
+    return sum((width - 1).bit_length() for width in open_ones)
 
 
 def worst_case(count: int) -> tuple[int, int]:
