@@ -70,7 +70,7 @@ def _aftermath(first: Finding, findings: tuple[Finding, ...]) -> str:
     """Whether the server still answered afterwards; a dead one often says only then what it died of."""
     failed = (finding for finding in findings if finding.verdict is Verdict.FAIL and finding is not first)
     probe = next((finding for finding in failed if finding.phase == "health"), None)
-    return "" if probe is None else f". Afterwards a short probe failed too: {probe.summary}"
+    return "" if probe is None else f" [afterwards a short probe failed too: {probe.summary}]"
 
 
 def _place(finding: Finding) -> str:

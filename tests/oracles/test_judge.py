@@ -181,6 +181,6 @@ def test_a_server_that_died_of_it_is_quoted_with_what_it_said_afterwards() -> No
     probe = sent(None, "health", origin=Origin.ASIDE)
     dead = answer(probe, Kind.SERVER_ERROR, status=503, words="CB worker is dead")
     judgement = _judged(*step(0, Kind.SERVER_ERROR, words="Internal Server Error"), probe, dead, ended(Stop.FAILURE))
-    assert judgement.why.startswith("prompt 0, prime: HTTP 500; the server said: Internal Server Error. Afterwards")
-    assert judgement.why.endswith("the server said: CB worker is dead")
+    assert judgement.why.startswith("prompt 0, prime: HTTP 500; the server said: Internal Server Error [afterwards")
+    assert judgement.why.endswith("the server said: CB worker is dead]")
     assert judgement.steps == 1 and judgement.first_failure is not None and judgement.first_failure.step == 0
