@@ -110,7 +110,7 @@ def write(search: "Search", seen: Sequence[Seen]) -> Mapping[str, Any]:
 def content(search: "Search", seen: Sequence[Seen], found: Conclusion) -> dict[str, Any]:
     """bisect.json as JSON values; values of the knob are as people see them (`61G`)."""
     space, options = search.space, search.options
-    story = Story(knob=search.knob, space=space, seen=seen, found=found, q=options.q, repeats=options.repeats)
+    story = Story(knob=search.knob, space=space, seen=seen, found=found, q=options.q, steps=search.steps)
     boundary = found.boundary
     return {
         "schema_version": SCHEMA_VERSION,

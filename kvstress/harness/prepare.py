@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from kvstress import __version__
+from kvstress.client.address import address
 from kvstress.core.errors import UsageError
 from kvstress.core.manifest import Manifest, Target
 from kvstress.core.plan import Plan
@@ -17,6 +18,7 @@ from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.harness import inputs
 from kvstress.harness.options import RunOptions, shown_command
 from kvstress.harness.target import target
+from kvstress.metrics.dialects import named
 from kvstress.oracles.judge import ORACLES
 from kvstress.workload import build
 from kvstress.workload.dataset import DataFile, read
@@ -60,6 +62,7 @@ class Prepared:
 def prepare(options: RunOptions) -> Prepared:
     """Read workload and data. Raises UsageError naming the file, the key or the row."""
     _check_key(options)
+    _check_target(options)
     text, origin = inputs.workload_text(options.workload)
     spec = override(parse(text, origin), settings(options))
     _check_oracles(spec)
@@ -80,6 +83,16 @@ def settings(options: RunOptions) -> dict[str, str]:
     if options.max_duration is not None:
         given["stop.max_duration"] = f"{options.max_duration}s"
     return given
+
+
+def _check_target(options: RunOptions) -> None:
+    """What would only be found out when the server is reached, which may be minutes after it was launched."""
+    if options.dialect is not None:
+        named(options.dialect)
+    if options.ca_file is not None and not options.ca_file.is_file():
+        raise UsageError(f"--ca-file {options.ca_file}: no such file")
+    if options.server and options.reference_args is None:
+        address(options.server, options.headers)
 
 
 def _check_oracles(spec: Spec) -> None:

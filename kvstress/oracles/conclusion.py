@@ -37,7 +37,7 @@ def conclude(
     reasons = [
         *_failures(worst_finding, findings),
         *_nothing_judged(answered),
-        *_unreached(coverage),
+        *_unreached(coverage, ended),
         *_cut_off(steps, ended),
         *_doubts(findings),
     ]
@@ -84,9 +84,14 @@ def _nothing_judged(answered: int) -> Iterator[Reason]:
         yield Verdict.INCONCLUSIVE, "no request of the workload was answered, so nothing was judged"
 
 
-def _unreached(coverage: dict[str, bool | None]) -> Iterator[Reason]:
+def _came_to_its_end(ended: RunEnded | None) -> bool:
+    return ended is not None and ended.stop not in (Stop.INTERRUPTED, Stop.SERVER_GONE)
+
+
+def _unreached(coverage: dict[str, bool | None], ended: RunEnded | None) -> Iterator[Reason]:
+    """A run that was cut off had no chance to reach everything: that it was cut off says more."""
     missing = [key for key, reached in coverage.items() if not reached]
-    if missing:
+    if missing and _came_to_its_end(ended):
         words = "; ".join(f"{key}: {_why_unreached(key, coverage[key])}" for key in missing)
         yield Verdict.INVALID, f"no failure, but the run did not reach what its workload is about: {words}"
 
@@ -98,7 +103,7 @@ def _why_unreached(key: str, reached: bool | None) -> str:
 def _cut_off(steps: int, ended: RunEnded | None) -> Iterator[Reason]:
     if ended is None:
         yield Verdict.INCONCLUSIVE, f"the run was cut off after {_count(steps)}; no failure until then"
-    elif ended.stop in (Stop.INTERRUPTED, Stop.SERVER_GONE):
+    elif not _came_to_its_end(ended):
         yield Verdict.INCONCLUSIVE, f"{ended.stop.value} after {_count(steps)}; no failure until then"
 
 
