@@ -21,6 +21,7 @@ class Status(StrEnum):
     BOUNDARY = "boundary"
     FAILS_EVERYWHERE = "fails at every limit tried"
     NO_FAILURE = "no failure found"
+    SELDOM = "fails less often than asked"
     NOT_MONOTONE = "not monotone"
     NOTHING_STARTS = "refused to start at every limit tried"
     NOT_JUDGED = "not judged"
@@ -63,7 +64,8 @@ def conclude(count: int, seen: Sequence[Seen], *, repeats: int = 1, q: float = 0
         shown = set(found.values())
         status = Status.NOTHING_STARTS if shown == {REFUSED} else Status.NOT_JUDGED
         return Conclusion(status=status, refused_below=below, refused_above=above)
-    answer = _steady(judged) if repeats == 1 else _flaky(count, seen, q)
+    mixed = len({one.outcome.fails for one in seen if one.outcome.fails or one.outcome.passes}) > 1
+    answer = _steady(judged) if repeats == 1 or not mixed else _flaky(count, seen, q)
     return Conclusion(
         status=answer.status,
         boundary=answer.boundary,
@@ -114,7 +116,7 @@ def _flaky(count: int, seen: Sequence[Seen], q: float) -> Conclusion:
             status=Status.BOUNDARY, boundary=Boundary(failing=ends[0], passing=ends[1], confidence=round(mass, 4))
         )
     if low == high:
-        return Conclusion(status=Status.NO_FAILURE if low < 0 else Status.FAILS_EVERYWHERE)
+        return Conclusion(status=Status.SELDOM if low < 0 else Status.FAILS_EVERYWHERE)
     return Conclusion(status=Status.OPEN)
 
 

@@ -17,7 +17,7 @@ from kvstress.search.posterior import Posterior, prior
 
 REPORTED_MASS = 0.95
 # Stopping as soon as 95 % are reached would report less: one lucky probe ends the search, an unlucky one does not.
-_STOPPING_MASS = 0.97
+_STOPPING_MASS = 0.96
 _STOPPING_WIDTH = 3
 _STRETCHES = 8
 _UNJUDGED_TRIES = 2
@@ -123,13 +123,20 @@ def _telling(started: Range, seen: Sequence[Seen], q: float, most: int) -> int |
     spent = {place for place in range(started.count) if repeats(seen, started.outside(place)) >= most}
     mute = spent | _unjudged(started, seen)
     found = posterior(started, seen, q)
-    low, high = found.interval(_STOPPING_MASS)
-    place = found.most_telling(mute) if high - low > _STOPPING_WIDTH else None
+    place = None if _sure_enough(started, counted, found) else found.most_telling(mute)
     if place is None:
         place = _unseen(started, counted, mute)
     if place is None:
         place = _follow_up(inversion(started, counted), counted, mute)
     return None if place is None else started.outside(place)
+
+
+def _sure_enough(started: Range, counted: dict[int, Tally], found: Posterior) -> bool:
+    """Whether the interval is narrow, and does not leave open whether there is a boundary in the range at all."""
+    low, high = found.interval(_STOPPING_MASS)
+    mixed = 0 < sum(failed for failed, _ in counted.values()) < sum(probes for _, probes in counted.values())
+    at_an_edge = low != high and (low < 0 or high == started.count - 1)
+    return high - low <= _STOPPING_WIDTH and not (mixed and at_an_edge)
 
 
 def _unjudged(started: Range, seen: Sequence[Seen]) -> set[int]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 # (fails, probes) of one index.
 Tally = tuple[int, int]
-# 2 ln of the likelihood ratio. Four passes of four against four failures of four give 11, three against three 8.3:
-# pairs are picked out of many, so three against three may still be luck.
-CALLED = 9.0
+# 2 ln of the likelihood ratio. Four passes of four against four failures of four give 11.1, three against four 9.6:
+# pairs are picked out of many, so three passes in a row may still be luck.
+CALLED = 10.5
 WORTH_A_LOOK = 2.7  # one pass below one failure
 
 

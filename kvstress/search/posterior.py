@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 # A real server is mostly a step (it fits or it does not), so a width of 0 has more weight than any other.
 _WIDTHS = ((0.0, 2.0), (0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (4.0, 1.0), (8.0, 0.5))
-_TOPS = ((1.0, 3.0), (0.95, 1.0), (0.85, 1.0), (0.7, 1.0), (0.55, 1.0), (0.35, 0.5), (0.15, 0.25))
+_TOPS = ((1.0, 4.0), (0.9, 1.0), (0.75, 1.0), (0.6, 1.0), (0.35, 0.5), (0.15, 0.25))
 # No probability is exactly 0 or 1: one impossible observation must not erase every hypothesis.
 _FLOOR = 1e-4
 GRID_CAP = 1 << 11

@@ -59,7 +59,8 @@ class Space:
         index = (value - self.low) / self.resolution
         if value == self.high:
             return self.count - 1
-        return index.numerator if index.denominator == 1 and 0 <= index < self.count else None
+        inside = self.low <= value < self.high and index.denominator == 1
+        return index.numerator if inside else None
 
     def text(self, index: int) -> str:
         """The value as the server gets it: by `form`, else memory as it is shown and all else as a bare number."""

@@ -105,6 +105,8 @@ def left(count: int, seen: Sequence[Seen]) -> int:
     if ends:
         return worst_case(count)[0] - len(found)
     open_ones = [b - a for a, b in _brackets(found) if found[a] != found[b]]
+    if not open_ones:
+        return max(0, min(count, 2 + len(_BETWEEN)) - len(found))
     return sum((width - 1).bit_length() for width in open_ones)
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kvstress.core.words import cap
 from kvstress.search.conclusion import Boundary, Conclusion, Status, at
 from kvstress.search.flaky import tallies_at
 from kvstress.search.outcome import Outcome, Seen, Showing
 from kvstress.search.space import Space
 from kvstress.search.steady import FAILS, marks
 
-LATER = "a larger pool only fails later, so with more steps the boundary lies higher"
+LATER = "a larger pool fills later, so with more steps the boundary may lie higher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class Story:
     seen: Sequence[Seen]
     found: Conclusion
     q: float
-    repeats: int
+    steps: int | None
 
 
 def headline(story: Story) -> str:
@@ -43,6 +44,7 @@ def sentence(story: Story) -> str:
         Status.BOUNDARY: _boundary,
         Status.FAILS_EVERYWHERE: _everywhere,
         Status.NO_FAILURE: _no_failure,
+        Status.SELDOM: _seldom,
         Status.NOT_MONOTONE: _not_monotone,
         Status.NOTHING_STARTS: _nothing,
         Status.NOT_JUDGED: _nothing,
@@ -52,8 +54,13 @@ def sentence(story: Story) -> str:
 
 
 def exposure(story: Story) -> int | None:
-    """Steps that the statement is about: those the passing value survived, else the fewest that any value did."""
+    """Steps that the statement is about: those the passing value survived, else the fewest that any value did.
+
+    Where every value failed it is the cap, before which each of them did.
+    """
     found = story.found
+    if found.status is Status.FAILS_EVERYWHERE:
+        return story.steps
     indices = [found.boundary.passing] if found.boundary else [one.cell.index for one in story.seen]
     survived = [one.exposure for index in indices for one in at(story.seen, index) if one.passes and one.exposure]
     return min(survived, default=None)
@@ -62,7 +69,7 @@ def exposure(story: Story) -> int | None:
 def shown(outcome: Outcome) -> str:
     """One outcome: `FAILS at prompt 36, pool full at 27`."""
     if outcome.showing is Showing.REFUSED or outcome.showing is Showing.UNJUDGED:
-        return f"{outcome.showing}: {outcome.why}"
+        return f"{outcome.showing}: {cap(outcome.why, 600)}"
     if outcome.showing is Showing.NOT_EXERCISED:
         return f"NOT EXERCISED: {_steps(outcome.exposure)} without a failure, the pool never filled"
     place = f"at prompt {outcome.first_failure}" if outcome.first_failure is not None else "after its prompts"
@@ -113,7 +120,9 @@ def _everywhere(story: Story) -> str:
     failing = [one.outcome for one in story.seen if one.outcome.fails]
     last = max((one.first_failure for one in failing if one.first_failure is not None), default=None)
     when = f", the latest at prompt {last}" if last is not None else ""
-    return f"fails at every limit tried ({_values(story, lambda one: one.fails)}){when}: no passing end, so no boundary"
+    within = f" within {_steps(story.steps)}" if story.steps else ""
+    tried = _values(story, lambda one: one.fails)
+    return f"fails at every limit tried{within} ({tried}){when}: no passing end, so no boundary"
 
 
 def _no_failure(story: Story) -> str:
@@ -123,6 +132,14 @@ def _no_failure(story: Story) -> str:
     parts += [f"survived at {survived}"] if survived else []
     parts += [f"not exercised at {idle} (the pool never filled)"] if idle else []
     return "; ".join(parts)
+
+
+def _seldom(story: Story) -> str:
+    failing = sum(one.outcome.fails for one in story.seen)
+    return (
+        f"fails within {_steps(exposure(story))} less often than {story.q:g} at every limit tried: {failing} of "
+        f"{len(story.seen)} probes failed, at {_values(story, lambda one: one.fails)}; no boundary"
+    )
 
 
 def _not_monotone(story: Story) -> str:
