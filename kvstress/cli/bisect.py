@@ -116,7 +116,7 @@ def bisect_command(
     from kvstress.cli.run import _key_header
     from kvstress.harness import inputs
     from kvstress.harness.bisect import BisectOptions
-    from kvstress.harness.launching import template
+    from kvstress.harness.launching import preset_form, template
     from kvstress.harness.options import RunOptions
 
     run = RunOptions(
@@ -148,7 +148,7 @@ def bisect_command(
         low=low,
         high=high,
         resolution=resolution,
-        form=knob_format,
+        form=knob_format or preset_form(preset),
         repeats=repeats,
         q=q,
         launches=launches,

@@ -88,3 +88,23 @@ def launching(
         log_file=log_file,
         hold=hold,
     )
+
+
+def filled_in(launch: str | None, preset: str | None, given: Sequence[str] | None) -> str | None:
+    """The launch command with its `--value`s in place; None when no server is to be launched."""
+    from kvstress.core.errors import UsageError
+    from kvstress.harness.launching import template, with_values
+
+    command, values = template(launch, preset), pairs("--value", given)
+    if command is None and values:
+        raise UsageError("--value fills a placeholder of --launch or --preset, and neither was given")
+    return with_values(command, values) if command and values else command
+
+
+def tell_held(run: Path) -> None:
+    """Say on stderr where a server was left running, and how to end it."""
+    from kvstress.harness.launching import HELD_FILE
+
+    held = run / HELD_FILE
+    if held.exists():
+        typer.echo(f"kvstress: the server was {held.read_text(encoding='utf-8').strip()}", err=True)

@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kvstress.cli.launching import (
+    Cwd,
+    Env,
+    Hold,
+    LogFile,
+    LogPattern,
+    OnFailure,
+    Preset,
+    Stop,
+    Value,
+    filled_in,
+    launching,
+    tell_held,
+)
 from kvstress.core.units import duration
 from kvstress.store.recording import Record
 
@@ -48,6 +62,15 @@ def run_command(
     *,
     server: Server = None,
     launch: Launch = None,
+    preset: Preset = None,
+    value: Value = None,
+    env: Env = None,
+    cwd: Cwd = None,
+    stop: Stop = None,
+    log_pattern: LogPattern = None,
+    log_file: LogFile = None,
+    on_failure: OnFailure = None,
+    hold: Hold = False,
     workload: Workload = "speedbench",
     model: Annotated[
         str | None, typer.Option(help="Default: the first of /v1/models.", rich_help_panel=_SERVER)
@@ -124,7 +147,8 @@ def run_command(
     headers = dict(inputs.parse_headers(header or []))
     options = RunOptions(
         server=server,
-        launch=launch,
+        launch=filled_in(launch, preset, value),
+        launching=launching(env, cwd, stop, log_pattern, on_failure, log_file=log_file, hold=hold),
         workload=workload,
         model=model,
         out=out,
@@ -175,4 +199,5 @@ def _carry_out(options: "RunOptions", *, json: bool, quiet: bool) -> int:
     view: View = watching
     result = anyio.run(run, options, view, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
     show_result(console, result.path, result.manifest, result.judgement, json=json, quiet=quiet)
+    tell_held(result.path)
     return result.exit_code

@@ -49,6 +49,11 @@ def template(launch: str | None, preset: str | None) -> str | None:
     return PRESETS[preset].command
 
 
+def preset_form(preset: str | None) -> str | None:
+    """How the preset's engine wants the knob written; None as it is typed."""
+    return (PRESETS[preset].form or None) if preset in PRESETS else None
+
+
 def with_values(command: str, values: Mapping[str, str]) -> str:
     """`command` with `values` filled in and the rest as it is; UsageError when it does not use one of them."""
     unused = sorted(values.keys() - placeholders(command))

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kvstress.core.errors import UsageError
 from kvstress.harness.launching import Launching
+from kvstress.launch.command import quoted
 from kvstress.store.recording import Record
 
 REFERENCE = "reference"
@@ -90,7 +91,7 @@ def shown_launch(command: str) -> str:
         secret = _SECRET_FLAG.search(name) is not None and (name.startswith("-") or name.isupper())
         shown.append("***" if hide_next else f"{name}=***" if secret and sign else word)
         hide_next = secret and not sign and not hide_next
-    return shlex.join(shown)
+    return " ".join(map(quoted, shown))
 
 
 def shown_command(options: RunOptions) -> str:

@@ -54,7 +54,7 @@ def fill(
 
 def partly(command: str, values: Mapping[str, str]) -> str:
     """`command` with `values` in their places and every other placeholder left for later, as one line again."""
-    return " ".join(_quoted(filled(word, values)) for word in split(command))
+    return " ".join(quoted(filled(word, values)) for word in split(command))
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
@@ -62,7 +62,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values.get(match[2] or "", match[0]), text)
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
     """Like shlex.quote, which would also quote braces and make every `{port}` hard to read."""
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 

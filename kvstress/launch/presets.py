@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """`command` has a placeholder named `knob`, the limit of the KV pool; `unit` says what the engine reads there."""
+    """`command` has a placeholder named `knob`, the limit of the KV pool; `unit` says what the engine reads there.
+
+    `form` is how a search writes a memory size for it; "" as people do.
+    """
 
     command: str
     knob: str
     unit: str
+    form: str = ""
 
 
 PRESETS: dict[str, Preset] = {
@@ -27,6 +31,7 @@ PRESETS: dict[str, Preset] = {
         "--enable-prompt-tokens-details --kv-cache-memory-bytes {kv_cache_memory_bytes}",
         knob="kv_cache_memory_bytes",
         unit="bytes of the KV pool",
+        form="{bytes}",
     ),
     "sglang": Preset(
         command="python -m sglang.launch_server --model-path {model} --host 127.0.0.1 --port {port} "
