@@ -27,7 +27,12 @@ def _plan(**changes: object) -> Plan:
 def test_the_digest_covers_what_decides_the_traffic_and_nothing_else() -> None:
     base = _plan().digest()
     assert _plan(hunts="other words", coverage=("hit",), parameters={"max_steps": 2}).digest() == base
-    changed = [{"seed": 2}, {"traffic": {"tokens": 1}}, {"workload": "v"}, {"sources": ({"sha256": "a"},)}]
+    changed: list[dict[str, object]] = [
+        {"seed": 2},
+        {"traffic": {"tokens": 1}},
+        {"workload": "v"},
+        {"sources": ({"sha256": "a"},)},
+    ]
     assert all(_plan(**change).digest() != base for change in changed)
 
 
