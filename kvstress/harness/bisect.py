@@ -137,7 +137,8 @@ def plan(options: BisectOptions) -> Search:
     if command is None:
         raise UsageError("bisect starts the server anew for each probe: give its command with --launch or --preset")
     command = with_values(command, options.values)
-    knob = _knob(command, options.knob)
+    wants = placeholders(command).union(*map(placeholders, options.run.launching.env.values()))
+    knob = _knob(wants, options.knob)
     if "port" not in placeholders(command):
         raise UsageError("the command never uses {port}: write it where the server takes its port, as in --port {port}")
     grid = space(options.low, options.high, options.resolution, options.form)
@@ -158,9 +159,9 @@ def plan(options: BisectOptions) -> Search:
     )
 
 
-def _knob(command: str, named: str | None) -> str:
-    """The one placeholder that the search fills."""
-    free = sorted(placeholders(command) - {"port"})
+def _knob(wants: frozenset[str], named: str | None) -> str:
+    """The one placeholder of the command and its environment that the search fills."""
+    free = sorted(wants - {"port"})
     if named is not None and named not in free:
         there = ", ".join(f"{{{name}}}" for name in free) or "none but {port}"
         raise UsageError(f"the command has no placeholder {{{named}}} for --knob {named} (it has {there})")

@@ -5,11 +5,11 @@ opened, judged again and replayed. What the search needs of it is one of five wo
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kvstress.core.errors import KvstressError
+from kvstress.core.errors import CannotJudgeError, KvstressError
+from kvstress.core.events import ServerChange, ServerEvent, StepStarted
 from kvstress.core.verdict import Judgement, Verdict
 from kvstress.harness.options import RunOptions
 from kvstress.harness.run import Result, View, run
@@ -18,6 +18,7 @@ from kvstress.launch.command import filled, partly
 from kvstress.launch.start import RefusedToStart
 from kvstress.search.outcome import Cell, Outcome, Showing
 from kvstress.search.space import Space
+from kvstress.store.rundir import read_events
 
 LAUNCH_ATTEMPTS = 2
 
@@ -37,7 +38,6 @@ class Probing:
     space: Space
     folder: Path
     view: View
-    settle: Callable[[], object] | None = None
 
 
 def run_name(space: Space, cell: Cell) -> str:
@@ -56,7 +56,22 @@ async def probe(probing: Probing, cell: Cell) -> Outcome:
         # The refused launches are events of a run like any other; only its pages are still missing.
         judge_run(probing.folder / name)
         found = Outcome(showing=Showing.REFUSED, why=str(refusal), launches=LAUNCH_ATTEMPTS)
+    except CannotJudgeError as problem:
+        # A server that died before its first prompt says something about this value; a full disk does not.
+        if not _died_early(probing.folder / name):
+            raise
+        judge_run(probing.folder / name)
+        found = Outcome(showing=Showing.UNJUDGED, why=str(problem))
     return replace(found, run=name, seconds=round(time.perf_counter() - began, 3))
+
+
+def _died_early(path: Path) -> bool:
+    """Whether the run at `path` saw its server ready, and then not even a first step."""
+    if not (path / "events.jsonl").exists():
+        return False
+    events = list(read_events(path))
+    ready = any(isinstance(event, ServerEvent) and event.change is ServerChange.READY for event in events)
+    return ready and not any(isinstance(event, StepStarted) for event in events)
 
 
 def _at(probing: Probing, cell: Cell, path: Path) -> RunOptions:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from kvstress.search import flaky
 from kvstress.search.outcome import Outcome, Seen
-from kvstress.search.steady import FAILS, PASSES, REFUSED, UNJUDGED, marks
+from kvstress.search.steady import FAILS, PASSES, REFUSED, marks
 
 
 class Status(StrEnum):
@@ -124,6 +124,3 @@ def at(seen: Sequence[Seen], index: int) -> tuple[Outcome, ...]:
     """The outcomes of one value, judged ones alone if there are any."""
     there = [one.outcome for one in seen if one.cell.index == index]
     return tuple([one for one in there if one.fails or one.passes] or there)
-
-
-__all__ = ["UNJUDGED", "Boundary", "Conclusion", "Status", "at", "conclude"]

@@ -13,7 +13,7 @@ from kvstress.search.conclusion import Boundary, Conclusion, Status, at
 from kvstress.search.flaky import tallies_at
 from kvstress.search.outcome import Outcome, Seen, Showing
 from kvstress.search.space import Space
-from kvstress.search.steady import FAILS, marks
+from kvstress.search.steady import FAILS, UNJUDGED, marks
 
 LATER = "a larger pool fills later, so with more steps the boundary may lie higher"
 
@@ -50,7 +50,7 @@ def sentence(story: Story) -> str:
         Status.NOT_JUDGED: _nothing,
         Status.OPEN: _open,
     }[story.found.status](story)
-    return told + _refusals(story)
+    return told + _refusals(story) + _silent(story)
 
 
 def exposure(story: Story) -> int | None:
@@ -188,3 +188,11 @@ def _refusals(story: Story) -> str:
         first = min(index for index in refused if index > found.refused_above)
         words += f"; starts at {space.show(found.refused_above)} and refuses to start at {space.show(first)}"
     return words
+
+
+def _silent(story: Story) -> str:
+    """Values that were only ever unjudged; where nothing was judged that is the sentence already."""
+    silent = [index for index, mark in marks(story.seen).items() if mark == UNJUDGED]
+    if not silent or story.found.status is Status.NOT_JUDGED:
+        return ""
+    return f"; could not be judged at {', '.join(map(story.space.show, silent))}"
