@@ -25,7 +25,8 @@ def story(repeats: int = 1, **probes: Outcome) -> Story:
 def test_a_boundary_is_told_with_its_exposure() -> None:
     told = story(G40=FAILED, G60=FAILED, G61=SURVIVED, G96=IDLE)
     assert sentence(told).startswith(
-        "fails within 40 steps below 61G: 60G FAILS at prompt 36, pool full at 35; 61G SURVIVED 40 steps, pool full at 38"
+        "fails within 40 steps below 61G: 60G FAILS at prompt 36, pool full at 35; "
+        "61G SURVIVED 40 steps, pool full at 38"
     )
     assert headline(told) == "60G fails, 61G passes"
     assert exposure(told) == 40
@@ -56,7 +57,8 @@ def test_survived_and_not_exercised_are_told_apart() -> None:
 def test_a_ragged_edge_names_its_values() -> None:
     told = sentence(story(G40=FAILED, G68=FAILED, G69=SURVIVED, G70=FAILED, G71=SURVIVED))
     assert told.startswith(
-        "not monotone: fails at 2 values from 40G to 68G, passes at 69G, fails at 70G, passes at 71G; there is no single"
+        "not monotone: fails at 2 values from 40G to 68G, passes at 69G, fails at 70G, passes at 71G; "
+        "there is no single"
     )
 
 
