@@ -14,11 +14,13 @@ from contextlib import contextmanager
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kvstress.refserver.api import build_app
 from kvstress.refserver.build import build_engine, parser
 from kvstress.refserver.engine import Engine
 from kvstress.refserver.geometry import GeometryError
+from kvstress.refserver.planting import DefectError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         listener = _listen(options.host, options.port)
         engine = build_engine(options)
-    except (GeometryError, OSError) as error:
+    except (GeometryError, DefectError, OSError) as error:
         print(f"kvstress reference server: {error}", file=sys.stderr)
         return 2
     engine.start()
@@ -50,6 +52,14 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; is it taken? try --port 0") from None
     return listener
+
+
+class _Protocol(HttpToolsProtocol):
+    """Lets a response reach its connection, which planted defects cut."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"]["transport"] = self.transport
 
 
 class _Server(uvicorn.Server):
@@ -74,7 +84,12 @@ class _Server(uvicorn.Server):
 
 def _serve(engine: Engine, listener: socket.socket) -> None:
     config = uvicorn.Config(
-        build_app(engine), log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        build_app(engine),
+        http=_Protocol,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=1,
     )
     server = _Server(config)
     host, port = listener.getsockname()[:2]

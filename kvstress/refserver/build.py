@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 
-from kvstress.refserver import audit
+from kvstress.refserver import audit, defects
 from kvstress.refserver.engine import Engine
 from kvstress.refserver.geometry import DEFAULT_LIMIT, Geometry, GeometryError, geometry_for
-from kvstress.refserver.hooks import Hooks
 from kvstress.refserver.memory import Fix, KvMemory
 from kvstress.refserver.model import KV_HEADS
+from kvstress.refserver.planting import debug_log
 from kvstress.refserver.rank import RankConfig
 from kvstress.refserver.ranks import LocalRanks, ProcessRanks, Ranks
 from kvstress.refserver.scheduler import DEVICE_ERRORS, Scheduler
@@ -25,7 +25,9 @@ def parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1")
     add("--port", type=int, default=8000, help="0 picks a free one")
     add("--memory-limit", default=DEFAULT_LIMIT, help="binary size, at least 35.4G (default %(default)s)")
-    add("--fix", choices=[fix.value for fix in Fix], default="none", help="a repair of the stale snapshot bytes")
+    add("--fix", choices=[fix.value for fix in Fix], help="a repair of the stale snapshot bytes (default none)")
+    add("--defect", action="append", default=[], metavar="NAME[:PARAMETER]", help="plant a defect, see defects.py")
+    add("--debug-log", metavar="FILE", help="say there when a defect fired, and on which request")
     add("--dedicated-snapshots", type=_slot_range, metavar="A-B", help="slots whose pages are never given to KV")
     add("--tensor-parallel", type=int, default=1, metavar="N", help="ranks, each in a process of its own")
     add("--audit", action="store_true", help="check the owner of every page before every step, stop when wrong")
@@ -46,15 +48,19 @@ def _slot_range(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def build_engine(options: argparse.Namespace, hooks: Hooks | None = None) -> Engine:
-    """The engine the options describe, not yet running. Raises GeometryError for what cannot be laid out."""
+def build_engine(options: argparse.Namespace) -> Engine:
+    """The engine the options describe, not yet running. Raises GeometryError or DefectError for what cannot be."""
     geometry = geometry_for(options.memory_limit)
     dedicated = _dedicated(options.dedicated_snapshots, geometry)
-    fix = Fix(options.fix)
+    fix = Fix(options.fix or ("none" if defects.needs_seed_bug(options.defect) else "zero-on-release"))
     memory = KvMemory(geometry, _build_ranks(options, geometry, fix), fix, dedicated)
-    scheduler = Scheduler(memory, max_running=options.max_running, device_error=options.device_error, hooks=hooks)
+    scheduler = Scheduler(memory, max_running=options.max_running, device_error=options.device_error)
     before_step, on_fault = (audit.check, _stop_process) if options.audit else (None, None)
-    return Engine(scheduler, step_delay=options.step_delay, before_step=before_step, on_fault=on_fault)
+    engine = Engine(scheduler, step_delay=options.step_delay, before_step=before_step, on_fault=on_fault)
+    log = debug_log(options.debug_log)
+    for defect in options.defect:
+        defects.plant(defect, engine, log)
+    return engine
 
 
 def _build_ranks(options: argparse.Namespace, geometry: Geometry, fix: Fix) -> Ranks:

@@ -23,6 +23,8 @@ from kvstress.refserver.sampling import SamplingParams
 from kvstress.refserver.scheduler import Scheduler, Tally
 from kvstress.refserver.sequence import Failure, Limits, Output, Prompt, Sequence
 
+# How long to wait for news when the queue cannot move and nothing runs.
+_STALL_SECONDS = 0.005
 _T = TypeVar("_T")
 
 
@@ -83,7 +85,8 @@ class Engine:
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        self._thread.join()
+        # A planted defect may have hung the thread for good; it is a daemon and dies with the process.
+        self._thread.join(timeout=2)
         self.memory.ranks.close()
 
     def submit(
@@ -156,6 +159,8 @@ class Engine:
 
     def _wait(self) -> bool:
         with self._wake:
+            if self.scheduler.stalled and not self._inbox:
+                self._wake.wait(timeout=_STALL_SECONDS)
             self._wake.wait_for(lambda: self._stopping or self._inbox or self.scheduler.busy)
             return not self._stopping
 

@@ -20,6 +20,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Stats], float]]] = {
     "flare_cached_kv_tokens": ("Token positions in pages of cached prompts.", lambda s: s.cached_tokens),
     "flare_free_snapshots": ("Snapshot slots that hold no state.", lambda s: s.free_slots),
     "flare_kv_capacity_tokens": ("Token positions KV may use.", lambda s: s.capacity_tokens),
+    "flare_kv_usage_ratio": ("Share of the pool that is not free.", lambda s: 1 - s.free_tokens / s.capacity_tokens),
     "flare_alias_kv_tokens": ("Token positions in pages lent to snapshots.", lambda s: s.alias_tokens),
     "flare_snapshots": ("Snapshot slots.", lambda s: s.slots),
     "flare_cached_prompts": ("Prompts that can be resumed.", lambda s: s.cached_prompts),

@@ -65,12 +65,19 @@ class Scheduler:
         self.retired: list[Sequence] = []
         self.tally = Tally()
         self.transcripts: dict[Sequence, Transcript] = {}
+        self._unplaced: Sequence | None = None
         self.outbox: list[tuple[Sequence, Output]] = []
 
     @property
     def busy(self) -> bool:
         """Is there anything a step would do?"""
         return bool(self.waiting or self.running or self.retired or self.memory.pool.retirement)
+
+    @property
+    def stalled(self) -> bool:
+        """Did the last step leave a queue that only a new event can move?"""
+        quiet = not (self.running or self.retired or self.memory.pool.retirement)
+        return quiet and bool(self.waiting) and self.waiting[0] is self._unplaced
 
     @property
     def in_flight(self) -> list[Sequence]:
@@ -111,10 +118,23 @@ class Scheduler:
     # Admission
 
     def _admit(self) -> None:
+        self._unplaced = None
         while self.waiting and len(self.running) < self.max_running:
-            if not self.hooks.admit(self.waiting[0]) or not self._place(self.waiting[0]):
+            self._unplaced = self.waiting[0]
+            if not self.hooks.admit(self.waiting[0]):
+                return
+            if not self._place(self.waiting[0]):
+                self._refuse_crowd()
                 return
             self.running.append(self.waiting.popleft())
+
+    def _refuse_crowd(self) -> None:
+        """The first in the queue finds no place beside those that run; normally it waits."""
+        refusal = self.hooks.no_room(self.waiting[0]) if self.running else None
+        if refusal is not None:
+            sequence = self.waiting.popleft()
+            self.running.append(sequence)
+            self._retire(sequence, Failure(message=refusal, code="NO_ROOM"))
 
     def _place(self, sequence: Sequence) -> bool:
         """Find the cached prefix and grant the pages of the rest; all or nothing."""
@@ -123,6 +143,10 @@ class Scheduler:
         if match:
             match.checkpoint.pins += 1
         pages = self.memory.grant(pages_for(sequence.total) - len(shared))
+        if pages is None and match and self._holds_its_own_room(sequence, shared):
+            match.checkpoint.pins -= 1
+            match, shared = None, []
+            pages = self.memory.grant(pages_for(sequence.total))
         if pages is None:
             if match:
                 match.checkpoint.pins -= 1
@@ -131,6 +155,10 @@ class Scheduler:
         sequence.phase = Phase.INBOUND
         self._count_lookup(sequence)
         return True
+
+    def _holds_its_own_room(self, sequence: Sequence, shared: list[int]) -> bool:
+        """Only the cached prompt that is to be resumed could make room: better compute anew than wait for ever."""
+        return not self.running and not self.memory.could_grant(pages_for(sequence.total) - len(shared))
 
     def _count_lookup(self, sequence: Sequence) -> None:
         if sequence.cached_tokens is not None:

@@ -183,3 +183,15 @@ def test_answers_do_not_depend_on_how_many_run_together() -> None:
         lone = alone.submit(prompt(number, 600), 30, temperature=1.0)
         alone.drain()
         assert alone.answer(lone) == together.answer(sequence)
+
+
+def test_a_prompt_whose_cached_prefix_takes_all_the_room_is_computed_anew_and_not_left_waiting() -> None:
+    """Nothing runs that could make room, and the cached prompt cannot be evicted while it is to be resumed."""
+    whole = prompt(5, 13_300)
+    engine = driven()
+    engine.submit(whole, 1)
+    engine.drain()
+    part = engine.submit(whole[:13_000], 1)
+    engine.drain()
+    assert part.cached_tokens == 0
+    assert len(engine.answer(part)) == 1
