@@ -17,7 +17,7 @@ from tests.cli.running import KVSTRESS, healthy, kvstress, pages
 NOWHERE = "http://127.0.0.1:9"
 
 
-def _says(done: "subprocess.CompletedProcess[str]", code: int, *parts: str) -> None:
+def assert_says(done: "subprocess.CompletedProcess[str]", code: int, *parts: str) -> None:
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     said = " ".join(line for line in done.stderr.splitlines() if line.startswith("kvstress: "))
@@ -61,7 +61,7 @@ def test_a_wrong_call_exits_2(words: str, parts: tuple[str, ...], tmp_path: Path
         (tmp_path / name).mkdir()
     (tmp_path / "hollow" / "throughput_16k.jsonl").write_text("")
     _write_unresolved(tmp_path / "unresolved")
-    _says(kvstress("run", *shlex.split(words), cwd=tmp_path), 2, *parts)
+    assert_says(kvstress("run", *shlex.split(words), cwd=tmp_path), 2, *parts)
     assert not (tmp_path / "reports").exists() or not any((tmp_path / "reports" / "runs").iterdir())
 
 
@@ -75,7 +75,7 @@ def _write_unresolved(folder: Path) -> None:
 
 def test_an_unreachable_server_is_named_and_leaves_no_directory(tmp_path: Path) -> None:
     done = kvstress("run", "--server", NOWHERE, "--out", "run", cwd=tmp_path)
-    _says(done, 125, "http://127.0.0.1:9 cannot be reached", "Is the server running")
+    assert_says(done, 125, "http://127.0.0.1:9 cannot be reached", "Is the server running")
     assert not (tmp_path / "run").exists()
 
 
@@ -93,7 +93,7 @@ def test_a_server_that_is_no_openai_server_is_told(
     models: tuple[int, str, str], code: int, parts: tuple[str, ...], tmp_path: Path
 ) -> None:
     with pages(healthy(models=models)) as url:
-        _says(kvstress("run", "--server", url, "--out", "run", cwd=tmp_path), code, *parts)
+        assert_says(kvstress("run", "--server", url, "--out", "run", cwd=tmp_path), code, *parts)
     assert not (tmp_path / "run").exists()
 
 
@@ -105,7 +105,7 @@ def test_an_untrusted_certificate_points_to_ca_file(tmp_path: Path) -> None:
     thread.start()
     try:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        _says(kvstress("run", "--server", url, cwd=tmp_path), 125, "cannot be reached", "--ca-file")
+        assert_says(kvstress("run", "--server", url, cwd=tmp_path), 125, "cannot be reached", "--ca-file")
     finally:
         listener.close()
         thread.join(10)
@@ -155,7 +155,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_measured_stays(reference: Call
     # A limit of the size of files stands for a full disk: both refuse a write in mid-run.
     limited = ["bash", "-c", f"ulimit -f 12; exec {shlex.join(words)}"]
     done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    _says(done, 125, "cannot write", "run/events.jsonl")
+    assert_says(done, 125, "cannot write", "run/events.jsonl")
     assert (tmp_path / "run" / "events.jsonl").stat().st_size > 8_000
     judged = kvstress("judge", "run", cwd=tmp_path)
     assert judged.returncode == 125 and "cut off after" in judged.stdout
@@ -164,12 +164,12 @@ def test_a_full_disk_is_one_sentence_and_what_was_measured_stays(reference: Call
 
 @pytest.mark.parametrize("command", ["judge", "report"])
 def test_a_directory_that_is_no_run_is_named(command: str, tmp_path: Path) -> None:
-    _says(kvstress(command, "nothing-here", cwd=tmp_path), 2, "nothing-here")
+    assert_says(kvstress(command, "nothing-here", cwd=tmp_path), 2, "nothing-here")
 
 
 def test_an_existing_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
     with pages(healthy()) as url:
         words = ("--server", url, "--max-steps", "1", "--out", "run", "--quiet")
         kvstress("run", *words, cwd=tmp_path)
-        _says(kvstress("run", *words, cwd=tmp_path), 2, "already holds a run", "--overwrite")
+        assert_says(kvstress("run", *words, cwd=tmp_path), 2, "already holds a run", "--overwrite")
         assert kvstress("run", *words, "--overwrite", cwd=tmp_path).returncode == 125
