@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: help demo test check format lint types contracts lock clean
+.PHONY: help demo test check format lint types contracts reference lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -54,3 +54,6 @@ lock: ## renew both lock files (needs uv)
 
 clean: ## remove the environment and default reports
 	rm -rf $(VENV) reports/runs reports/demo
+
+reference: $(VENV)/.run ## the reference server beside the report it is built from (reports/reference, under 20 minutes)
+	@$(BIN)/python -m tests.reference.campaign
