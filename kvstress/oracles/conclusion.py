@@ -33,13 +33,16 @@ def conclude(
     answered: int,
     ended: RunEnded | None,
 ) -> Judgement:
-    """Assemble the judgement; `answered` counts step requests that got any reply, `ended` is None for a killed run."""
+    """Assemble the judgement.
+
+    `answered` counts step requests that completed or failed (a refusal judges nothing); a killed run has no `ended`.
+    """
     reasons = [
         *_failures(worst_finding, findings),
-        *_nothing_judged(answered),
-        *_unreached(coverage, ended),
+        *(_unreached(coverage, ended) if answered else ()),
         *_cut_off(steps, ended),
         *_doubts(findings),
+        *_nothing_judged(answered),
     ]
     # max() keeps the first of equals, so reasons stand in the order in which they matter to a reader.
     verdict, why = max(reasons, key=lambda reason: reason[0], default=(Verdict.PASS, _passed(steps, ended)))
@@ -62,7 +65,9 @@ Reason = tuple[Verdict, str]
 
 def _failures(worst_finding: Verdict, findings: tuple[Finding, ...]) -> Iterator[Reason]:
     if worst_finding is Verdict.FAIL:
-        first = next(finding for finding in findings if finding.verdict is Verdict.FAIL)
+        failed = [finding for finding in findings if finding.verdict is Verdict.FAIL]
+        # A server that fails while it is sized usually fails at prompt 0 too, and that is what to look at.
+        first = next((finding for finding in failed if finding.step is not None), failed[0])
         yield Verdict.FAIL, f"{_place(first)}{first.summary}{_aftermath(first, findings)}"
 
 

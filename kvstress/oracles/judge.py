@@ -126,7 +126,7 @@ class Judge:
     def _count(self, event: Event, asked: RequestSent | None) -> None:
         if isinstance(event, Exchange):
             self._outcomes[event.outcome] += 1
-            judged = event.outcome not in (Outcome.LOST, Outcome.CANCELLED)
+            judged = event.outcome in (Outcome.COMPLETED, Outcome.FAILED, Outcome.BROKEN)
             self._answered += asked is not None and asked.origin is Origin.STEP and judged
         elif isinstance(event, StepEnded):
             self._steps += 1

@@ -102,4 +102,6 @@ _WHAT = {
 
 
 def _what(exchange: Exchange) -> str:
-    return _WHAT.get(exchange.kind, f"HTTP {exchange.status}")
+    what = _WHAT.get(exchange.kind, f"HTTP {exchange.status}")
+    fault = next(iter(exchange.violations), None)
+    return what if fault is None else f"{what} ({fault[:200]})"

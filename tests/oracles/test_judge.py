@@ -1,5 +1,7 @@
 """The judge: first failure, censoring, coverage, and the rule that nothing judged is no pass."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,3 +186,22 @@ def test_a_server_that_died_of_it_is_quoted_with_what_it_said_afterwards() -> No
     assert judgement.why.startswith("prompt 0, prime: HTTP 500; the server said: Internal Server Error [afterwards")
     assert judgement.why.endswith("the server said: CB worker is dead]")
     assert judgement.steps == 1 and judgement.first_failure is not None and judgement.first_failure.step == 0
+
+
+def test_a_server_that_fails_while_it_is_sized_is_judged_by_its_first_prompt() -> None:
+    sizing = sent(None, "sizing", origin=Origin.SIZING)
+    broken = answer(sizing, Kind.SERVER_ERROR, status=500, words="one")
+    judgement = _judged(sizing, broken, *step(0, Kind.SERVER_ERROR, words="two"), ended(Stop.FAILURE))
+    assert judgement.why == "prompt 0, prime: HTTP 500; the server said: two"
+
+
+def test_a_run_in_which_all_was_shed_judges_nothing_and_says_what_was_said() -> None:
+    judgement = _judged(*step(0, Kind.OVERLOADED, words="slow down"), ended(), coverage=("hit", "full"))
+    assert judgement.verdict is Verdict.INCONCLUSIVE
+    assert "slow down" in judgement.why
+
+
+def test_a_malformed_answer_is_told_with_what_is_wrong_with_it() -> None:
+    asked = sent(0, "prime")
+    wrong = replace(answer(asked, Kind.MALFORMED), violations=("NaN is no JSON",))
+    assert "the answer does not parse (NaN is no JSON)" in _judged(asked, wrong, ended()).why
