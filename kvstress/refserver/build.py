@@ -44,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _slot_range(text: str) -> tuple[int, int]:
-    first, _, last = text.partition("-")
+    first, dash, last = text.partition("-")
+    if not (dash and first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of slots: expected two numbers, as in 0-47")
     return int(first), int(last)
 
 
