@@ -34,6 +34,11 @@ class KvFormat:
         """Values of bytes, same shape; may hold NaN."""
         return np.take(self.meaning, raw)
 
+    def decode_into(self, raw: U8, out: F32) -> None:
+        """The same into `out`, of the same shape."""
+        # Any byte has a meaning; the default mode would check and, to be able to raise, fill a copy first.
+        np.take(self.meaning, raw, out=out, mode="clip")
+
 
 def _fp8() -> KvFormat:
     meaning = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32)

@@ -167,7 +167,12 @@ class Rank:
             working.versions = np.pad(working.versions, (0, grown.shape[1] // PAGE_TOKENS - have))
         current = self.versions[pages]
         stale = np.flatnonzero(working.versions[: len(pages)] != current)
-        if stale.size:
+        if stale.size == len(pages):  # a restored prompt: straight into place, without two copies of it on the way
+            end = len(pages) * PAGE_TOKENS
+            for index in range(len(self.heads)):
+                self.format.decode_into(self.pages[pages, index].reshape(end, CODE_DIM), working.loaded[index, :end])
+            working.versions[: len(pages)] = current
+        elif stale.size:
             by_page = working.loaded.reshape(len(self.heads), -1, PAGE_TOKENS, CODE_DIM)
             by_page[:, stale] = self.format.decode(self.pages[np.array(pages)[stale]]).swapaxes(0, 1)
             working.versions[stale] = current[stale]
