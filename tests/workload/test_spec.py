@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvstress.core.errors import UsageError
-from kvstress.workload.format import Coverage, Phase, Ramp, Sampling, Schedule, Spec, SpeedBench, Stop
+from kvstress.workload.format import RESERVED_PHASES, Coverage, Phase, Ramp, Sampling, Schedule, Spec, SpeedBench, Stop
 from kvstress.workload.spec import builtins, parse, restore
 
 
@@ -90,7 +90,7 @@ def test_gate_is_kept_as_it_is(good: str) -> None:
     assert parse(f"{good}\n[gate]\nanything = [1, 2]\n", "w.toml").gate == {"anything": [1, 2]}
 
 
-NAMES = st.from_regex(r"\A[a-h][a-z0-9_-]{0,8}\Z")
+NAMES = st.from_regex(r"\A[a-h][a-z0-9_-]{0,8}\Z").filter(lambda name: name not in RESERVED_PHASES)
 TOKENS = st.integers(1, 10_000_000)
 PHASES = st.lists(
     st.builds(Phase, name=NAMES, max_tokens=TOKENS, expect=st.sampled_from(["answer", "answer-or-refusal"])),
