@@ -107,6 +107,12 @@ def run_command(
     ] = True,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Steps at most.", rich_help_panel=_END)] = None,
     max_duration: Annotated[str | None, typer.Option(help="Such as 25m.", rich_help_panel=_END)] = None,
+    time_scale: Annotated[
+        float,
+        typer.Option(
+            min=0.01, max=100.0, help="Factor on how long silence may last and is watched.", rich_help_panel=_END
+        ),
+    ] = 1.0,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Do not stop at the first failure.", rich_help_panel=_END)
     ] = False,
@@ -173,6 +179,7 @@ def run_command(
         hardware=hardware,
         trust_env=trust_env,
         ready_timeout=duration(ready_timeout),
+        time_scale=time_scale,
     )
     raise typer.Exit(_carry_out(options, json=json, quiet=quiet))
 

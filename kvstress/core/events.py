@@ -17,7 +17,8 @@ from kvstress.core.sample import Sample
 class RequestSent:
     """A request left. Its body is not stored: `recipe`, seed and sizing rebuild it, and `body_sha256` proves it.
 
-    `at` is in seconds since the run's start; `tokens` the planned prompt size; `max_tokens` the output cap.
+    `at` is in seconds since the run's start; `tokens` the planned prompt size; `max_tokens` the output cap;
+    `options` what else the body asks for (temperature, n, tools, …) as JSON text, "" in runs of older versions.
     """
 
     at: float
@@ -35,6 +36,7 @@ class RequestSent:
     expect: Expect = Expect.ANSWER
     session: str | None = None
     turn: int | None = None
+    options: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,25 @@ class ServerEvent:
     tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRead:
+    """A page other than the metrics was asked for (`/health`) beside the traffic; `status` None: `problem` says why."""
+
+    at: float
+    path: str
+    status: int | None = None
+    problem: str | None = None
+    took: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lagged:
+    """kvstress itself stood still for `seconds` before `at`: what it timed then says nothing about the server."""
+
+    at: float
+    seconds: float
+
+
 class Stop(StrEnum):
     """Why a run ended."""
 
@@ -102,4 +123,4 @@ class RunEnded:
     detail: str = ""
 
 
-Event = RequestSent | Exchange | Sample | StepStarted | StepEnded | ServerEvent | RunEnded
+Event = RequestSent | Exchange | Sample | StepStarted | StepEnded | ServerEvent | PageRead | Lagged | RunEnded

@@ -36,7 +36,7 @@ class Manifest:
 
     `workload` is the resolved workload as JSON values, `content` the sentence that says where
     prompts came from. `resumed_at` lists the steps at which the run was resumed; `restarts_of` names
-    the run directory that this one began again from.
+    the run directory that this one began again from. `time_scale` multiplies how long one waits before silence counts.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -71,3 +71,4 @@ class Manifest:
     command: str = ""
     resumed_at: tuple[int, ...] = ()
     restarts_of: str | None = None
+    time_scale: float = 1.0

@@ -151,6 +151,7 @@ def manifest(prepared: Prepared, plan: Plan, server: Target) -> Manifest:
         hardware=options.hardware,
         command=shown_command(options),
         restarts_of=prepared.restarts_of,
+        time_scale=options.time_scale,
     )
 
 

@@ -4,8 +4,9 @@ Disk first, because what was measured must survive whatever happens next; the ju
 the view, because the driver asks it whether to go on.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
+from typing import Any
 
 import anyio
 
@@ -113,4 +114,19 @@ def _sent(request: Request, body: bytes, stream: bool, at: float) -> RequestSent
         expect=request.expect,
         session=request.session,
         turn=request.turn,
+        options=_options(request.body),
     )
+
+
+# What is said elsewhere in the event, or what only the recipe may say.
+_TOLD = frozenset({"model", "messages", "prompt", "max_tokens", "stream", "stream_options"})
+_MOST_OPTIONS = 8_192
+
+
+def _options(body: Mapping[str, Any]) -> str:
+    """The body's other fields as JSON; without its tools when they are too long to keep for every request."""
+    options = {key: value for key, value in body.items() if key not in _TOLD}
+    text = encode(options).decode("utf-8", "replace")
+    if len(text) > _MOST_OPTIONS:
+        text = encode({key: value for key, value in options.items() if key != "tools"}).decode("utf-8", "replace")
+    return text if len(text) <= _MOST_OPTIONS else ""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kvstress.core.events import Event, RequestSent, RunEnded, ServerEvent, StepEnded, StepStarted
+from kvstress.core.events import Event, Lagged, PageRead, RequestSent, RunEnded, ServerEvent, StepEnded, StepStarted
 from kvstress.core.exchange import Exchange
 from kvstress.core.sample import Sample
 from kvstress.store.cells import CANONICAL, printable
@@ -24,6 +24,8 @@ TYPES: dict[str, type[Event]] = {
     "step-started": StepStarted,
     "step-ended": StepEnded,
     "server-event": ServerEvent,
+    "page-read": PageRead,
+    "lagged": Lagged,
     "run-ended": RunEnded,
 }
 
@@ -107,8 +109,10 @@ def _sum_of_floats(event: Event) -> float:
         case Sample():
             known: list[float | None] = [event.took, *(getattr(event, name) for name in CANONICAL)]
             return event.at + sum(value for value in known if value is not None) + sum(event.raw.values())
-        case StepEnded():
+        case StepEnded() | Lagged():
             return event.at + event.seconds
+        case PageRead():
+            return event.at + (event.took or 0.0)
         case _:
             return event.at
 

@@ -4,7 +4,18 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from kvstress.core.events import Event, RequestSent, RunEnded, ServerChange, ServerEvent, StepEnded, StepStarted, Stop
+from kvstress.core.events import (
+    Event,
+    Lagged,
+    PageRead,
+    RequestSent,
+    RunEnded,
+    ServerChange,
+    ServerEvent,
+    StepEnded,
+    StepStarted,
+    Stop,
+)
 from kvstress.core.exchange import Choice, Exchange, Usage
 from kvstress.core.manifest import Manifest, Target
 from kvstress.core.outcome import Kind
@@ -158,7 +169,20 @@ def _finite() -> st.SearchStrategy[float]:
 # Every field of every event, built from its annotation. NaN is tested apart, since it never equals itself.
 st.register_type_strategy(float, _finite())
 ANY_EVENT: st.SearchStrategy[Event] = st.one_of(
-    *(st.from_type(kind) for kind in (RequestSent, Exchange, Sample, StepStarted, StepEnded, ServerEvent, RunEnded))
+    *(
+        st.from_type(kind)
+        for kind in (
+            RequestSent,
+            Exchange,
+            Sample,
+            StepStarted,
+            StepEnded,
+            ServerEvent,
+            PageRead,
+            Lagged,
+            RunEnded,
+        )
+    )
 )
 
 _STEP = st.integers(0, 2)
