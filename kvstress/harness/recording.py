@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from kvstress.client.wire import Wire, encode
-from kvstress.core.events import Event, RequestSent, Stop
+from kvstress.core.events import Event, Lagged, RequestSent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Kind
 from kvstress.core.plan import Request
@@ -81,7 +81,7 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
         body = encode(request.body)
         stream = bool(request.body.get("stream", False))
         recorder.body(request.id, body)
-        recorder.emit(_sent(request, body, stream, clock()))
+        recorder.emit(sent(request, body, stream, clock()))
         try:
             exchange = await wire.send(request.id, request.endpoint, body, stream=stream, due=due)
         except anyio.get_cancelled_exc_class():
@@ -96,7 +96,21 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
     return dispatch
 
 
-def _sent(request: Request, body: bytes, stream: bool, at: float) -> RequestSent:
+_TICK, _LAG = 0.1, 0.5
+
+
+async def notice_lag(emit: Callable[[Event], None], clock: Clock) -> None:
+    """Emit a `Lagged` whenever this process stood still for half a second: what it timed meanwhile proves nothing."""
+    while True:
+        before = clock()
+        await anyio.sleep(_TICK)
+        late = clock() - before - _TICK
+        if late > _LAG:
+            emit(Lagged(at=clock(), seconds=late))
+
+
+def sent(request: Request, body: bytes, stream: bool, at: float) -> RequestSent:
+    """The event that says that `request` leaves at `at`."""
     max_tokens = request.body.get("max_tokens")
     return RequestSent(
         at=at,

@@ -26,9 +26,10 @@ from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
 from kvstress.driver.closed import drive
+from kvstress.harness.asides import Asking, afterwards
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
-from kvstress.harness.recording import Recorder, dispatcher
+from kvstress.harness.recording import Recorder, dispatcher, notice_lag
 from kvstress.harness.resume import Cut, fresh_path, same_server, where_it_stopped
 from kvstress.harness.stored import write_pages
 from kvstress.harness.target import FirstLook, first_look, launch_command, serving, target, wire_to
@@ -36,13 +37,11 @@ from kvstress.metrics.scrape import Scraper
 from kvstress.oracles.judge import Judge
 from kvstress.store import rundir
 from kvstress.store.rundir import RunWriter
-from kvstress.workload import asides, sizing
+from kvstress.workload import sizing
 
 View = Callable[[Manifest], AbstractContextManager[Callable[[Event], None]]]
 Clock = Callable[[], float]
 Dispatch = Callable[[Request, float], Awaitable[Exchange]]
-
-ASIDE_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +115,7 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
                 return None
             final = await _sized(live, writer)
             stop = await _drive(live, final.sizing)
-            await _finish(live, stop)
+            await _finish(live, stop, final.sizing)
         judgement = judge.judgement()
         writer.conclude(judgement)
     write_pages(prepared.path, final, judgement)
@@ -261,6 +260,7 @@ async def _beside(live: _Live) -> AsyncIterator[anyio.CancelScope]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_scrape_on_interval, live)
         tasks.start_soon(_cancel_on_signal, tasks.cancel_scope, live.recorder)
+        tasks.start_soon(notice_lag, live.recorder.emit, live.clock)
         yield tasks.cancel_scope
 
 
@@ -281,12 +281,17 @@ async def _cancel_on_signal(scope: anyio.CancelScope, recorder: Recorder) -> Non
             return
 
 
-async def _finish(live: _Live, stop: Stop) -> None:
+async def _finish(live: _Live, stop: Stop, sized: Sizing | None) -> None:
     """After the last step: ask whether the server still generates, take a last sample, and say why the run ended."""
     if live.prepared.options.asides and stop is not Stop.INTERRUPTED:
-        for request in asides.after(live.look.model, live.prepared.spec):
-            with anyio.move_on_after(ASIDE_TIMEOUT):
-                await live.dispatch(request, live.clock())
+        asking = Asking(
+            wire=live.wire,
+            recorder=live.recorder,
+            scraper=live.scraper,
+            clock=live.clock,
+            time_scale=live.prepared.options.time_scale,
+        )
+        await afterwards(asking, live.prepared.spec, live.look, live.prepared.options.seed, sized or ASSUMED)
     sample = await live.scraper.scrape("end", None)
     if sample:
         live.recorder.emit(sample)

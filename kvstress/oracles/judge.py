@@ -14,15 +14,47 @@ from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
 from kvstress.core.verdict import Finding, FirstFailure, Judgement, Verdict
+from kvstress.oracles.abort import Abort
+from kvstress.oracles.admit import Admit
+from kvstress.oracles.blast import Blast
+from kvstress.oracles.cachedtok import CachedTokens
 from kvstress.oracles.conclusion import conclude
 from kvstress.oracles.coverage import CoverageFold
+from kvstress.oracles.degen import Degen
+from kvstress.oracles.empty import Empty
+from kvstress.oracles.health import Health
 from kvstress.oracles.liveness import Liveness
+from kvstress.oracles.logprob import Logprob
+from kvstress.oracles.metric import Metric
 from kvstress.oracles.oracle import Oracle, OracleMaker
 from kvstress.oracles.pool_fill import PoolFillFold
+from kvstress.oracles.quiesce import Quiesce
+from kvstress.oracles.reconcile import Reconcile
 from kvstress.oracles.status import Status
 from kvstress.oracles.stream import Stream
+from kvstress.oracles.structure import Struct
+from kvstress.oracles.survival import Survival
+from kvstress.oracles.usage import UsageSums
 
-ORACLES: tuple[tuple[str, OracleMaker], ...] = (("STATUS", Status), ("STREAM", Stream), ("LIVENESS", Liveness))
+ORACLES: tuple[tuple[str, OracleMaker], ...] = (
+    ("STATUS", Status),
+    ("STREAM", Stream),
+    ("LIVENESS", Liveness),
+    ("SURVIVAL", Survival),
+    ("HEALTH", Health),
+    ("METRIC", Metric),
+    ("USAGE", UsageSums),
+    ("LOGPROB", Logprob),
+    ("EMPTY", Empty),
+    ("DEGEN", Degen),
+    ("CACHEDTOK", CachedTokens),
+    ("STRUCT", Struct),
+    ("ADMIT", Admit),
+    ("BLAST", Blast),
+    ("ABORT", Abort),
+    ("QUIESCE", Quiesce),
+    ("RECONCILE", Reconcile),
+)
 
 _FINDINGS_CAP = 500
 _PER_SIGNATURE_CAP = 20

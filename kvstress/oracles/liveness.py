@@ -1,44 +1,136 @@
-"""LIVENESS: does every request get an answer at all, and does the server stay up?
+"""LIVENESS: does every request make progress?
 
-A request that reached our own deadline is LOST: nobody knows whether it would have
-been answered, but a server that lets an admissible request wait that long has stopped making
-progress as far as its user can tell. A launched server that exits in mid-run is dead
-whatever its exit code: some engines exit with 0 when their worker was killed.
+Compares each request with deadlines: the run's own (`--timeout`; past it a request is LOST), and for streams the time
+to the first content and the gaps after it, with what this server showed when it was asked one thing at a time. A
+queue that nobody serves (nothing running, something waiting, no answer) is a stall even before any deadline. A
+launched server that exits in mid-run is dead whatever its code, where SURVIVAL is not armed to say so.
 
-Noisy when: the deadline (`--timeout`) is shorter than a long prefill takes on this server;
-the limit is in the finding, so that it can be seen.
-Threshold: the run's request timeout.
+Threshold: first content 10 × the slowest of the first alone, by prompt length, times the requests beside it, and 60
+s; gaps 20 × the largest of the first answers and 30 s; a stall 60 s on three scrapes; all scaled by `--time-scale`
+(not below 4, 2.5 and 3 s). Slow is not wrong, so the budgets are wide. Keepalive comments are no content, so they
+hide nothing.
+Noisy when: graphs are captured on first use (the first answers are the calibration); when kvstress itself stood still
+(then the finding is INCONCLUSIVE).
 """
 
-from kvstress.core.events import Event, RequestSent, ServerChange, ServerEvent, StepStarted
+from collections import deque
+
+from kvstress.core.events import Event, Lagged, RequestSent, ServerChange, ServerEvent, StepStarted
 from kvstress.core.exchange import Exchange
+from kvstress.core.latency import itl, ttft
 from kvstress.core.manifest import Manifest
-from kvstress.core.outcome import Kind
+from kvstress.core.outcome import Kind, Outcome
+from kvstress.core.sample import Sample
 from kvstress.core.units import show_duration
 from kvstress.core.verdict import Finding, Verdict
-from kvstress.oracles.oracle import about
+from kvstress.oracles.oracle import about, found, patience
 
 NAME = "LIVENESS"
 
+_LEARN, _LEAST = 16, 3
+_LAG = 0.5
+
 
 class Liveness:
-    """Keeps the step in progress, to date a server's exit."""
+    """Keeps the step in progress, the first answers' times, open requests, and when it was last seen to move."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._timeout = manifest.timeout
+        self._exits = "SURVIVAL" not in manifest.oracles
+        self._first_budget = patience(manifest, 60.0, least=4.0)
+        self._gap_budget = patience(manifest, 30.0, least=2.5)
+        self._stall_budget = patience(manifest, 60.0, least=3.0)
         self._step: int | None = None
+        self._open: dict[str, int] = {}
+        self._paces: list[tuple[float, float]] = []
+        self._gaps: list[float] = []
+        self._lags: deque[Lagged] = deque(maxlen=64)
+        self._stalled_since: float | None = None
+        self._stalls = 0
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
-        if isinstance(event, StepStarted):
-            self._step = event.step
-        if isinstance(event, ServerEvent) and event.change is ServerChange.EXITED:
-            return (self._exited(event),)
-        if isinstance(event, Exchange) and asked is not None and event.kind is Kind.DEADLINE:
+        match event:
+            case StepStarted():
+                self._step = event.step
+            case Lagged():
+                self._lags.append(event)
+            case RequestSent():
+                self._open[event.request] = len(self._open)
+            case Sample():
+                return self._queue(event)
+            case ServerEvent(change=ServerChange.EXITED) if self._exits:
+                return (self._exited(event),)
+            case Exchange():
+                self._stalled_since = None
+                beside = self._open.pop(event.request, 0)
+                return () if asked is None else self._answered(event, asked, max(beside, len(self._open)))
+        return ()
+
+    def _answered(self, event: Exchange, asked: RequestSent, beside: int) -> tuple[Finding, ...]:
+        if event.kind is Kind.DEADLINE:
             limit = show_duration(self._timeout)
             began = f"after {len(event.chunk_at)} content chunks" if event.chunk_at else "before any content"
-            summary = f"no complete answer within {limit}; it stalled {began}"
-            return (about(NAME, Verdict.FAIL, event, asked, summary, limit),)
-        return ()
+            return (
+                about(
+                    NAME, Verdict.FAIL, event, asked, f"no complete answer within {limit}; it stalled {began}", limit
+                ),
+            )
+        if event.outcome is not Outcome.COMPLETED or not event.chunk_at:
+            return ()
+        late = (*self._first(event, asked, beside), *self._gap(event, asked))
+        if not late:
+            self._learn(event, asked, beside)
+        return late
+
+    def _learn(self, event: Exchange, asked: RequestSent, beside: int) -> None:
+        first = ttft(event)
+        if beside == 0 and first is not None and len(self._paces) < _LEARN:
+            self._paces.append((float(asked.tokens or 1), first))
+        if gaps := itl(event):
+            self._gaps = ([*self._gaps, max(gaps)])[: 4 * _LEARN]
+
+    def _first(self, event: Exchange, asked: RequestSent, beside: int) -> tuple[Finding, ...]:
+        first = ttft(event)
+        if first is None or len(self._paces) < _LEAST:
+            return ()
+        size = float(asked.tokens or 1)
+        usual = max(seconds * max(1.0, size / tokens) for tokens, seconds in self._paces)
+        budget = max(self._first_budget, 10 * usual * (1 + beside))
+        return self._over("first content", first, budget, event, asked)
+
+    def _gap(self, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
+        gaps = itl(event)
+        if not gaps or len(self._gaps) < _LEAST - 1:
+            return ()
+        return self._over("next content", max(gaps), max(self._gap_budget, 20 * max(self._gaps)), event, asked)
+
+    def _over(self, what: str, took: float, budget: float, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
+        if took <= budget:
+            return ()
+        lag = sum(one.seconds for one in self._lags if event.sent <= one.at <= event.ended + 1.0)
+        lag = max(lag, event.sent - asked.at)
+        ours = f"; kvstress itself stood still for {lag:.1f} s of it" if lag > _LAG else ""
+        verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
+        summary = f"{what} took {show_duration(took)}{ours}"
+        limit = show_duration(budget)
+        return (found(NAME, verdict, f"late {what}", summary, asked=asked, measured=show_duration(took), limit=limit),)
+
+    def _queue(self, sample: Sample) -> tuple[Finding, ...]:
+        stuck = bool(self._open) and sample.running == 0 and (sample.waiting or 0) > 0
+        if not stuck:
+            self._stalled_since, self._stalls = None, 0
+            return ()
+        if self._stalled_since is None:
+            self._stalled_since, self._stalls = sample.at, 0
+        self._stalls += 1
+        took = sample.at - self._stalled_since
+        if took < self._stall_budget or self._stalls < 3:
+            return ()
+        self._stalled_since, self._stalls = None, 0
+        what = f"for {show_duration(took)} nothing ran while {sample.waiting:g} waited, and nothing was answered"
+        asked = tuple(self._open)[:8]
+        limit = show_duration(self._stall_budget)
+        return (found(NAME, Verdict.FAIL, "stall", what, step=self._step, measured=what, limit=limit, evidence=asked),)
 
     def _exited(self, event: ServerEvent) -> Finding:
         code = "unknown" if event.code is None else str(event.code)

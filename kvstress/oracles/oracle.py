@@ -4,8 +4,9 @@ For an `Exchange` the judge also passes the request it answers, because an excha
 wire facts only and most questions are about what was asked.
 """
 
+import json
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Exchange
@@ -42,6 +43,49 @@ def about(
         limit=limit,
         evidence=(exchange.request,),
     )
+
+
+def found(
+    oracle: str,
+    verdict: Verdict,
+    key: str,
+    summary: str,
+    *,
+    asked: RequestSent | None = None,
+    step: int | None = None,
+    measured: str | None = None,
+    limit: str | None = None,
+    evidence: tuple[str, ...] = (),
+) -> Finding:
+    """A finding whose identity is `key`, a few words without numbers: the same fault must give the same signature.
+
+    `step` dates a finding that is about no request.
+    """
+    return Finding(
+        oracle=oracle,
+        verdict=verdict,
+        signature=f"{oracle}:{key}",
+        step=asked.step if asked else step,
+        phase=asked.phase if asked else None,
+        summary=summary,
+        measured=measured,
+        limit=limit,
+        evidence=evidence or ((asked.request,) if asked else ()),
+    )
+
+
+def patience(manifest: Manifest, seconds: float, *, least: float) -> float:
+    """`seconds` of waiting by the run's time scale, but no shorter than a busy machine may take over nothing."""
+    return max(seconds * manifest.time_scale, least)
+
+
+def options(asked: RequestSent) -> dict[str, Any]:
+    """What the request asked for beside its prompt; empty where it was not recorded."""
+    try:
+        read = json.loads(asked.options) if asked.options else {}
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {}
 
 
 def said(exchange: Exchange) -> str:

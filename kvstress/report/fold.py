@@ -67,7 +67,8 @@ class RunFold:
     def see(self, event: Event) -> None:
         """Take the next event."""
         self.events[type(event).__name__] += 1
-        _SEE[type(event)](self, event)
+        if (take := _SEE.get(type(event))) is not None:
+            take(self, event)
 
     def finish(self) -> None:
         """Close what a killed run left open: steps without an end, requests without an answer."""

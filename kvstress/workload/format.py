@@ -118,6 +118,20 @@ class Oracles(Table, frozen=True, kw_only=True):
         "STATUS",
         "STREAM",
         "LIVENESS",
+        "SURVIVAL",
+        "HEALTH",
+        "METRIC",
+        "USAGE",
+        "LOGPROB",
+        "EMPTY",
+        "DEGEN",
+        "CACHEDTOK",
+        "STRUCT",
+        "ADMIT",
+        "BLAST",
+        "ABORT",
+        "QUIESCE",
+        "RECONCILE",
     )
 
 
@@ -140,6 +154,17 @@ class Aside(Table, frozen=True, kw_only=True):
         ),
     ] = "after"
     max_requests: Annotated[int, Meta(ge=0, le=10_000, description="asides at most")] = 4
+    watch: Annotated[
+        Seconds | None,
+        Meta(description="after a run without failure: how long the idle server is watched; some die of silence"),
+    ] = None
+    capacity: Annotated[
+        bool,
+        Meta(
+            description="after a run without failure: is a prompt of nine tenths of the pool still admitted? "
+            "Asked only where the server tells its capacity and the prompt fits the context"
+        ),
+    ] = False
 
 
 class Spec(Table, frozen=True, kw_only=True):

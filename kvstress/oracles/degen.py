@@ -1,0 +1,92 @@
+"""DEGEN: did answers turn into noise?
+
+Compares the statistics of each answer with limits that language keeps (one token or character 64 times in a row, nine
+tenths white space or a tail of 200 blanks, reserved tokens spelt out, text that packs to a twelfth, one token three
+fifths of 128) and then with *this server's own* earlier answers. Source: text, and tokens where log-probabilities
+list them.
+
+Threshold: answers were clean (eight at least) and since some moment are not, by Fisher's test at 0.001 (`shift.py`).
+Noisy when: a small greedy model loops by itself, which it does from the start and so is no change; when a grammar
+allows endless white space (such answers are not looked at); when the workload itself turns to repetitive text.
+"""
+
+import re
+import zlib
+from itertools import groupby
+
+from kvstress.core.events import Event, RequestSent
+from kvstress.core.exchange import Choice, Exchange
+from kvstress.core.manifest import Manifest
+from kvstress.core.outcome import Outcome
+from kvstress.core.plan import Origin
+from kvstress.core.verdict import Finding, Verdict
+from kvstress.oracles.oracle import found, options
+from kvstress.oracles.shift import Shift
+
+NAME = "DEGEN"
+
+RUN, _BLANK, _TAIL, _PACKED, _PACKED_CHARS, _SHARE, _SHARE_TOKENS = 64, 0.9, 200, 12.0, 512, 0.6, 128
+_LONG = 48
+_RESERVED = re.compile(r"<\|(reserved|unused|extra_id|dummy)|<unused\d+>|<pad>", re.IGNORECASE)
+# A long answer is judged by its first part: a flood floods there too, and memory and time stay bounded.
+_MOST = 20_000
+
+
+class Degen:
+    """Counts clean answers and degenerate ones, each rule apart."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        del manifest
+        self._shift = Shift()
+        self._told = False
+
+    def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
+        if not isinstance(event, Exchange) or asked is None or event.outcome is not Outcome.COMPLETED:
+            return ()
+        if asked.origin is Origin.SIZING or _shaped(asked):
+            return ()
+        texts = [choice for choice in event.choices if len(choice.text) >= _LONG or len(choice.logprobs or ()) >= _LONG]
+        faults = [fault for choice in texts if (fault := degenerate(choice))]
+        if not texts or not self._shift.add(bool(faults)) or self._told:
+            return ()
+        self._told = True
+        share = f"{self._shift.bad} of the last {self._shift.since} answers, none of {self._shift.clean} before"
+        what = f"answers turned into noise: {faults[0]} ({share})"
+        return (found(NAME, Verdict.FAIL, "noise", what, asked=asked, measured=share, limit="Fisher p < 0.001"),)
+
+
+def degenerate(choice: Choice) -> str | None:
+    """What is wrong with the answer's statistics, in words; None for text that could be language."""
+    text, tokens = choice.text[:_MOST], [token.token for token in choice.logprobs or ()][:_MOST]
+    if (run := max(_longest(tokens), _longest(text.replace(" ", "").replace("\n", "")))) >= RUN:
+        return f"one token {run} times in a row"
+    if _RESERVED.search(text):
+        return "a reserved token spelt out"
+    blanks = sum(map(str.isspace, text))
+    if text and (blanks >= _BLANK * len(text) or len(text) - len(text.rstrip()) > _TAIL):
+        return f"{blanks} of {len(text)} characters are white space"
+    return _packs(text) or _one_token(tokens)
+
+
+def _longest(items: list[str] | str) -> int:
+    return max((sum(1 for _ in run) for _, run in groupby(items)), default=0)
+
+
+def _packs(text: str) -> str | None:
+    if len(text) < _PACKED_CHARS:
+        return None
+    raw = text.encode("utf-8", "replace")
+    ratio = len(raw) / len(zlib.compress(raw))
+    return f"it packs to 1/{ratio:.0f}" if ratio > _PACKED else None
+
+
+def _one_token(tokens: list[str]) -> str | None:
+    if len(tokens) < _SHARE_TOKENS:
+        return None
+    most = max(tokens.count(token) for token in set(tokens))
+    return f"one token is {most} of {len(tokens)}" if most > _SHARE * len(tokens) else None
+
+
+def _shaped(asked: RequestSent) -> bool:
+    wanted = options(asked)
+    return any(wanted.get(key) for key in ("response_format", "tools", "grammar", "guided_json"))
