@@ -65,7 +65,10 @@ class CachedTokens:
         unique = _UNIQUE.match(sent.recipe)
         if unique is None or sent.session is not None:
             return
-        if unique[1] not in self._known:
+        # A resumed run sends the request that was in flight at the kill once more, under the same id.
+        if unique[1] in self._known:
+            self._first.discard(sent.request)
+        else:
             self._first.add(sent.request)
         self._known[unique[1]] = True
         for memory in (self._known, self._first):

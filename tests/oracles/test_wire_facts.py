@@ -234,6 +234,14 @@ def test_cachedtok_is_silent_about_legitimate_hits(pairs: list[Pair]) -> None:
     assert keys(CachedTokens, *pairs, before=FRESH) == []
 
 
+def test_cachedtok_takes_a_prompt_that_was_in_flight_at_a_kill_for_sent() -> None:
+    (short, answered), (long, hit) = cached(0, 80, 0), cached(1, 2000, 1984)
+    oracle = CachedTokens(manifest())
+    for event, asked in ((FRESH, None), (short, None), (answered, short), (long, None), (long, None)):
+        oracle.see(event, asked)
+    assert oracle.see(hit, long) == ()
+
+
 def test_cachedtok_notes_and_does_not_fail_resends_that_stop_hitting() -> None:
     resends = [cached(1, 2000, 0), cached(1, 2000, 1984)] + [cached(1, 2000, 0)] * 6
     notes = findings(CachedTokens, resends)
