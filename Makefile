@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: help demo test check format lint types contracts reference lock clean
+.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -57,3 +57,9 @@ clean: ## remove the environment and default reports
 
 reference: $(VENV)/.run ## the reference server beside the report it is built from (reports/reference, under 20 minutes)
 	@$(BIN)/python -m tests.reference.campaign
+
+live: $(VENV)/.dev ## real engines, each installed on demand outside the tree: a table of what came of every case
+	@$(BIN)/python -m tests.live
+
+live-transformers live-llama.cpp live-vllm: live-%: $(VENV)/.dev ## leave that engine running, and say how to stress it
+	@$(BIN)/python -m tests.live.serve $*

@@ -1,0 +1,191 @@
+"""What is run on which engine, and what must come of it, written before it is run.
+
+An engine that fails by its own design (a pool that ends) must be found failing at exactly that place; a healthy one
+must come out PASS with its coverage reached, or INVALID with the sentence that names the missing evidence.
+"""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# A complaint about a run directory, "" when there is none.
+Check = Callable[[Path], str]
+_WORKLOADS = Path(__file__).parent / "workloads"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run: `flags` of the engine, `words` of `kvstress run`, the verdict that must come out and a closer look.
+
+    `planted` names the defect of `planted/` that is armed in vLLM; "none" is the twin: the plug-in loaded, nothing
+    armed. `kills` is the title of a process of the engine that is killed once the first step has ended.
+    """
+
+    engine: str
+    title: str
+    flags: str
+    words: tuple[str, ...]
+    verdict: str
+    look: Check = lambda run: ""
+    planted: str | None = None
+    kills: str | None = None
+
+
+def verdict_of(run: Path) -> dict[str, Any]:
+    """The run's verdict.json."""
+    content: dict[str, Any] = json.loads((run / "verdict.json").read_text())
+    return content
+
+
+def _tokens(row: dict[str, str]) -> int | None:
+    sizes = [int(row[name]) for name in row if name.endswith("prompt_tokens") and row[name]]
+    return max(sizes, default=None)
+
+
+def _ends_at(capacity: int) -> Check:
+    """Every prompt below `capacity` tokens passed, and the first above it failed, with the engine's own words."""
+
+    def look(run: Path) -> str:
+        verdict = verdict_of(run)
+        rows = list(csv.DictReader((run / "prompts.csv").open()))
+        passed = [size for row in rows[:-1] if (size := _tokens(row)) is not None]
+        asked = int(rows[-1]["context"])
+        if verdict["first_failure"]["step"] != len(rows) - 1:
+            return "the last prompt is not the first failure"
+        if not (passed and max(passed) < capacity < asked):
+            return f"passed up to {max(passed, default=0)} tokens and failed at {asked}: the pool ends at {capacity}"
+        return "" if "dead" in verdict["why"] else f"the dead worker was not recognised: {verdict['why'][:200]}"
+
+    return look
+
+
+def _says(words: str) -> Check:
+    def look(run: Path) -> str:
+        why = verdict_of(run)["why"]
+        return "" if words in why else f"{words!r} is not in: {why[:200]}"
+
+    return look
+
+
+def _exited_with(code: int) -> Check:
+    """The server's death is in the record, with that exit code."""
+
+    def look(run: Path) -> str:
+        lines = [json.loads(line) for line in (run / "events.jsonl").open() if '"exited"' in line]
+        codes = [line.get("code") for line in lines if line.get("change") == "exited"]
+        return "" if code in codes else f"exit codes in the record: {codes}"
+
+    return look
+
+
+_RAMP = ("--workload", "ramp")
+_OVERFLOW = ("--workload", str(_WORKLOADS / "overflow.toml"))
+_SMALL = ("--workload", "speedbench", "--set", "contexts=2k,4k", "--set", "coverage.keys=hit", "--max-steps", "4")
+_VLLM_POOL = "--kv-cache-memory-bytes 67108864"
+_VLLM_FULL = ("--workload", "speedbench", "--max-steps", "14")
+
+CASES: tuple[Case, ...] = (
+    Case(
+        engine="transformers",
+        title="ramp past the pool",
+        flags="--cb-num-blocks 256",
+        words=(*_RAMP, "--set", "end=16k"),
+        verdict="FAIL",
+        look=_ends_at(256 * 32),
+    ),
+    Case(
+        engine="transformers",
+        title="ramp past the pool, streamed",
+        flags="--cb-num-blocks 256",
+        words=(*_RAMP, "--set", "end=16k", "--stream"),
+        verdict="FAIL",
+        look=_says("No requests can be scheduled"),
+    ),
+    Case(
+        engine="transformers",
+        title="ramp within the pool",
+        flags="--cb-num-blocks 256",
+        words=(*_RAMP, "--set", "end=7k", "--set", "source.steps=8"),
+        verdict="PASS",
+    ),
+    Case(
+        engine="llama.cpp",
+        title="speedbench, Gemma",
+        flags="gemma.gguf --ctx-size 16384 --parallel 1",
+        words=_SMALL,
+        verdict="PASS",
+    ),
+    Case(
+        engine="llama.cpp",
+        title="speedbench with its usual coverage",
+        flags="hybrid.gguf --ctx-size 16384 --parallel 1",
+        words=("--workload", "speedbench", "--set", "contexts=2k,4k", "--max-steps", "6"),
+        verdict="INVALID",
+        look=_says("pool"),
+    ),
+    Case(
+        engine="llama.cpp",
+        title="speedbench, hybrid",
+        flags="hybrid.gguf --ctx-size 8192 --parallel 1",
+        words=_SMALL,
+        verdict="PASS",
+    ),
+    Case(
+        engine="llama.cpp",
+        title="one pool overflows",
+        flags="gemma.gguf --ctx-size 4096 --parallel 4 --kv-unified",
+        words=_OVERFLOW,
+        verdict="FAIL",
+        look=_says("Context size has been exceeded"),
+    ),
+    Case(
+        engine="llama.cpp",
+        title="one pool overflows, streamed",
+        flags="gemma.gguf --ctx-size 4096 --parallel 4 --kv-unified",
+        words=(*_OVERFLOW, "--stream"),
+        verdict="FAIL",
+        look=_says("Context size has been exceeded"),
+    ),
+    Case(
+        engine="vllm",
+        title="speedbench, float32",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_VLLM_FULL,
+        verdict="PASS",
+    ),
+    Case(
+        engine="vllm",
+        title="speedbench, bfloat16",
+        flags=f"--dtype bfloat16 {_VLLM_POOL}",
+        words=_VLLM_FULL,
+        verdict="PASS",
+    ),
+    Case(
+        engine="vllm",
+        title="its engine process is killed",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_VLLM_FULL,
+        verdict="FAIL",
+        look=_exited_with(0),
+        kills="VLLM::EngineCore",
+    ),
+    Case(
+        engine="vllm",
+        title="dirty pages",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_VLLM_FULL,
+        verdict="FAIL",
+        planted="dirty-pages",
+    ),
+    Case(
+        engine="vllm",
+        title="dirty pages, disarmed",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_VLLM_FULL,
+        verdict="PASS",
+        planted="none",
+    ),
+)
