@@ -1,0 +1,113 @@
+"""Met, not met, or nobody can tell: and nothing without samples passes."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kvstress.core.ruling import Ruled
+from kvstress.gate.evidence import First, Seen
+from kvstress.gate.judging import needed, quantile, rule
+from kvstress.gate.sentence import parse
+
+
+def at(step: int) -> First:
+    return First(step=step, failed=True)
+
+
+def none_in(steps: int) -> First:
+    return First(step=steps, failed=False)
+
+
+def seen(first: First | None, plan: str = "p", signatures: Sequence[str] = (), **levels: float | None) -> Seen:
+    return Seen(run="r", plan=plan, first=first, levels=levels, signatures=frozenset(signatures))
+
+
+def timed(values: Sequence[float]) -> Seen:
+    latencies: Mapping[tuple[str, str], tuple[float, ...]] = {
+        ("ttft", "warm"): tuple(values),
+        ("ttft", "prime"): (9.0,),
+    }
+    return Seen(run="r", plan="p", first=none_in(9), latencies=latencies)
+
+
+def outcome(text: str, base: Sequence[Seen], head: Sequence[Seen], span: tuple[float, float] | None = None) -> Ruled:
+    return rule(parse(text), tuple(base), tuple(head), lambda *_: span).outcome
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "expected"),
+    [
+        (none_in(143), at(14), Ruled.NOT_MET),
+        (none_in(143), at(142), Ruled.NOT_MET),
+        (none_in(143), none_in(143), Ruled.MET),
+        (none_in(89), none_in(87), Ruled.MET),
+        (none_in(143), none_in(16), Ruled.CANNOT_TELL),
+        (at(16), at(14), Ruled.NOT_MET),
+        (at(16), at(15), Ruled.MET),
+        (at(100), at(91), Ruled.MET),
+        (at(100), at(90), Ruled.NOT_MET),
+        (at(16), at(40), Ruled.MET),
+        (at(16), none_in(143), Ruled.MET),
+        (at(16), none_in(10), Ruled.CANNOT_TELL),
+        (at(16), None, Ruled.CANNOT_TELL),
+        (None, at(16), Ruled.CANNOT_TELL),
+    ],
+)
+def test_the_first_failure_is_held_against_the_baselines(base: First, head: First, expected: Ruled) -> None:
+    assert outcome("first_failure >= baseline", [seen(base)], [seen(head)]) is expected
+
+
+def test_the_worst_run_of_the_head_decides_against_the_earliest_of_its_own_plan() -> None:
+    base = [seen(at(30)), seen(at(20)), seen(at(5), plan="other")]
+    assert outcome("first_failure >= baseline", base, [seen(at(19)), seen(at(40))]) is Ruled.MET
+    assert outcome("first_failure >= baseline", base, [seen(at(40)), seen(at(12))]) is Ruled.NOT_MET
+    assert outcome("first_failure >= baseline", base, [seen(at(4), plan="other")]) is Ruled.MET
+    assert outcome("first_failure >= baseline", base, [seen(at(40), plan="third")]) is Ruled.CANNOT_TELL
+
+
+def test_a_number_needs_no_baseline_and_a_baseline_that_is_missing_is_no_pass() -> None:
+    assert outcome("first_failure >= 40", [], [seen(none_in(40))]) is Ruled.MET
+    assert outcome("first_failure >= 40", [], [seen(none_in(39))]) is Ruled.CANNOT_TELL
+    assert outcome("first_failure >= 40", [], [seen(at(39))]) is Ruled.NOT_MET
+    assert outcome("first_failure < 40", [], [seen(none_in(41))]) is Ruled.NOT_MET
+    assert outcome("first_failure >= baseline", [], [seen(at(39))]) is Ruled.CANNOT_TELL
+    assert outcome("findings.new == 0", [], [seen(at(39))]) is Ruled.CANNOT_TELL
+
+
+def test_findings_are_new_by_signature() -> None:
+    base, head = [seen(at(3), signatures=["a", "b"])], [seen(at(3), signatures=["b"]), seen(at(3), signatures=["c"])]
+    assert outcome("findings.new == 0", base, head) is Ruled.NOT_MET
+    assert outcome("findings.new <= 1", base, head) is Ruled.MET
+    assert outcome("findings.new == 0", base, head[:1]) is Ruled.MET
+
+
+def test_every_run_has_to_meet_a_level_and_what_was_not_observed_does_not_pass() -> None:
+    base = [seen(None, capacity=100.0), seen(None, capacity=300.0), seen(None, capacity=110.0)]
+    assert outcome("capacity >= 0.9x", base, [seen(None, capacity=99.0)]) is Ruled.MET
+    assert outcome("capacity >= 0.9x", base, [seen(None, capacity=200.0), seen(None, capacity=98.0)]) is Ruled.NOT_MET
+    assert outcome("capacity >= 0.9x", base, [seen(None, capacity=None)]) is Ruled.CANNOT_TELL
+    assert outcome("capacity >= 0.9x", [seen(None)], [seen(None, capacity=9.0)]) is Ruled.CANNOT_TELL
+    assert outcome("errors <= 1.10x", [seen(None, errors=0.0)], [seen(None, errors=1.0)]) is Ruled.NOT_MET
+
+
+def test_a_ratio_beyond_its_limit_fails_only_with_its_whole_interval() -> None:
+    base, head = [timed([1.0] * 20)], [timed([1.2] * 20)]
+    assert outcome("ttft_warm_p95 <= 1.10x", base, head, (1.15, 1.25)) is Ruled.NOT_MET
+    assert outcome("ttft_warm_p95 <= 1.10x", base, head, (1.05, 1.35)) is Ruled.CANNOT_TELL
+    assert outcome("ttft_warm_p95 <= 1.30x", base, head, (1.05, 1.35)) is Ruled.MET
+    assert outcome("ttft_warm_p95 <= 1s", base, head, (0.5, 2.0)) is Ruled.NOT_MET
+
+
+def test_too_few_samples_do_not_pass() -> None:
+    few, many = [timed([1.0] * 19)], [timed([1.0] * 20)]
+    assert outcome("ttft_warm_p95 <= 1.10x", many, few) is Ruled.CANNOT_TELL
+    assert outcome("ttft_warm_p95 <= 1.10x", few, many) is Ruled.CANNOT_TELL
+    assert outcome("itl_warm_p50 <= 1s", [], many) is Ruled.CANNOT_TELL
+    assert "only streamed" in rule(parse("itl_p50 <= 1s"), (), tuple(many), lambda *_: None).said
+    assert [needed(q) for q in (0.5, 0.9, 0.95, 0.99, 1.0)] == [2, 10, 20, 100, 1]
+
+
+def test_a_quantile_lies_between_order_statistics() -> None:
+    assert quantile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert quantile([1.0, 2.0], 0.95) == pytest.approx(1.95)
+    assert quantile([1.0, 2.0], 1.0) == 2.0
