@@ -34,7 +34,7 @@ class Ruled(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """One sentence judged: `said` is why; `base`, `head`, `ratio` and its 95 % `interval` are there where they exist."""
+    """One sentence judged: `said` is why; `base`, `head`, `ratio` and its 95 % `interval` where they exist."""
 
     sentence: str
     outcome: Ruled

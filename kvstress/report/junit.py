@@ -7,6 +7,7 @@ that the oracles allowed is not a failure here either.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
 from kvstress.core.events import Event, StepEnded, StepStarted
@@ -18,24 +19,72 @@ from kvstress.report.hostile import line, tame
 Steps = dict[int, tuple[str, float | None]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """One `<testsuite>`: its cases as XML and how many are what. `started` is ISO 8601, `seconds` all its time."""
+
+    name: str
+    started: str
+    cases: tuple[str, ...]
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
 def junit(manifest: Manifest, judgement: Judgement, events: Iterable[Event]) -> str:
     """One case a step, and one for the verdict where no step carries it."""
+    return document([run_suite(line(manifest.workload, 80), manifest, judgement, events)])
+
+
+def document(suites: Sequence[Suite]) -> str:
+    """`suites` as one JUnit file."""
+    whole = _counts(suites)
+    opening = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {whole}>'
+    return "\n".join([opening, *map(_suite, suites), "</testsuites>", ""])
+
+
+def run_suite(
+    name: str, manifest: Manifest, judgement: Judgement, events: Iterable[Event], *, known: bool = False
+) -> Suite:
+    """The suite of a run; `known` failures are skipped cases: the baseline has them too, and the gate holds."""
     steps = _steps(events)
     failures = _failures(judgement.findings)
     for step in failures:
         steps.setdefault(step, ("", None))
-    suite = line(manifest.workload, 80)
     # A step that never ended failed nothing, unless the judge says so: the run was killed in it.
     skipped = sum(1 for step, (_, seconds) in steps.items() if seconds is None and step not in failures)
-    cases = [_case(suite, step, *steps[step], failures.get(step, ())) for step in sorted(steps)]
-    whole, failed, errors = _whole(suite, judgement, bool(failures))
-    counts = (
-        f'tests="{len(cases) + len(whole)}" failures="{len(failures) + failed}" errors="{errors}" skipped="{skipped}" '
-        f'time="{sum(seconds or 0.0 for _, seconds in steps.values()):.3f}"'
+    cases = [_case(name, step, *steps[step], failures.get(step, ()), known) for step in sorted(steps)]
+    whole, failed, errors = _whole(name, judgement, bool(failures), known)
+    return Suite(
+        name=name,
+        started=manifest.started,
+        cases=(*cases, *whole),
+        failures=0 if known else len(failures) + failed,
+        errors=errors,
+        skipped=skipped + (len(failures) + failed if known else 0),
+        seconds=sum(seconds or 0.0 for _, seconds in steps.values()),
+        properties=_facts(manifest),
     )
-    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n<testsuite name={_attribute(suite)} '
-    opening = f"{head}timestamp={_attribute(manifest.started)} {counts}>"
-    return "\n".join([opening, _properties(manifest), *cases, *whole, "</testsuite>", "</testsuites>", ""])
+
+
+def _counts(suites: Sequence[Suite]) -> str:
+    totals = {
+        "tests": sum(len(suite.cases) for suite in suites),
+        "failures": sum(suite.failures for suite in suites),
+        "errors": sum(suite.errors for suite in suites),
+        "skipped": sum(suite.skipped for suite in suites),
+    }
+    counted = " ".join(f'{name}="{count}"' for name, count in totals.items())
+    return f'{counted} time="{sum(suite.seconds for suite in suites):.3f}"'
+
+
+def _suite(suite: Suite) -> str:
+    values = suite.properties.items()
+    inner = "".join(f"<property name={_attribute(name)} value={_attribute(value)}/>" for name, value in values)
+    opening = f"<testsuite name={_attribute(suite.name)} timestamp={_attribute(suite.started)} {_counts([suite])}>"
+    return "\n".join([opening, f"<properties>{inner}</properties>", *suite.cases, "</testsuite>"])
 
 
 def _attribute(text: str) -> str:
@@ -60,34 +109,48 @@ def _failures(findings: Sequence[Finding]) -> Mapping[int, list[Finding]]:
     return by_step
 
 
-def _case(suite: str, step: int, label: str, seconds: float | None, found: Sequence[Finding]) -> str:
+def _case(suite: str, step: int, label: str, seconds: float | None, found: Sequence[Finding], known: bool) -> str:
     name = f"prompt {step} {label}".strip()
-    opening = f'<testcase classname={_attribute(suite)} name={_attribute(name)} time="{seconds or 0.0:.3f}"'
     if found:
         words = "\n".join(f"{f.oracle}: {f.summary}\n{f.signature}" for f in found[:20])
-        return f"{opening}>{_verdict('failure', found[0].summary, words)}</testcase>"
-    return f'{opening}><skipped message="the run ended in it"/></testcase>' if seconds is None else f"{opening}/>"
+        return case(suite, name, _failed(found[0].summary, words, known), seconds or 0.0)
+    return case(suite, name, '<skipped message="the run ended in it"/>' if seconds is None else "", seconds or 0.0)
 
 
-def _whole(suite: str, judgement: Judgement, carried: bool) -> tuple[list[str], int, int]:
+def _whole(suite: str, judgement: Judgement, carried: bool, known: bool) -> tuple[list[str], int, int]:
     """The verdict's own case, with how many failures and errors it adds."""
     if judgement.verdict is Verdict.FAIL and carried:
         return [], 0, 0
-    opening = f'<testcase classname={_attribute(suite)} name="verdict" time="0"'
     if judgement.verdict is Verdict.PASS:
-        return [f"{opening}/>"], 0, 0
-    failed = judgement.verdict is Verdict.FAIL
-    body = _verdict("failure" if failed else "error", f"{judgement.verdict.name}: {judgement.why}", judgement.why)
-    return [f"{opening}>{body}</testcase>"], int(failed), int(not failed)
+        return [case(suite, "verdict")], 0, 0
+    message = f"{judgement.verdict.name}: {judgement.why}"
+    if judgement.verdict is Verdict.FAIL:
+        return [case(suite, "verdict", _failed(message, judgement.why, known))], 1, 0
+    return [case(suite, "verdict", outcome("error", message, judgement.why))], 0, 1
 
 
-def _verdict(tag: str, message: str, words: str) -> str:
+def _failed(message: str, words: str, known: bool) -> str:
+    return (
+        outcome("skipped", f"known, the baseline has it too: {message}")
+        if known
+        else outcome("failure", message, words)
+    )
+
+
+def case(suite: str, name: str, inside: str = "", seconds: float = 0.0) -> str:
+    """One `<testcase>` around the XML `inside`."""
+    opening = f'<testcase classname={_attribute(suite)} name={_attribute(name)} time="{seconds:.3f}"'
+    return f"{opening}>{inside}</testcase>" if inside else f"{opening}/>"
+
+
+def outcome(tag: str, message: str, words: str = "") -> str:
+    """What is inside a case that is not green: `tag` failure, error or skipped."""
     return f"<{tag} message={_attribute(message)}>{escape(tame(words))}</{tag}>"
 
 
-def _properties(manifest: Manifest) -> str:
+def _facts(manifest: Manifest) -> Mapping[str, str]:
     target = manifest.target
-    values = {
+    return {
         "server": target.url,
         "model": target.model or "not given",
         "embedded reference server": "yes" if target.embedded else "no",
@@ -96,5 +159,3 @@ def _properties(manifest: Manifest) -> str:
         "commit": manifest.commit or "not given",
         "command": manifest.command,
     }
-    inner = "".join(f"<property name={_attribute(name)} value={_attribute(value)}/>" for name, value in values.items())
-    return f"<properties>{inner}</properties>"

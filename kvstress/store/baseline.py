@@ -74,7 +74,7 @@ def add(folder: Path, entry: Entry) -> Path:
 
 
 def read(path: Path) -> Entry:
-    """The entry in the file `path`. UsageError when it is none of ours, CannotJudgeError when it is of a newer kvstress."""
+    """The entry in the file `path`. UsageError when it is none of ours, CannotJudgeError when it is too new."""
     with disk.reading(path):
         content = path.read_bytes()
     try:
