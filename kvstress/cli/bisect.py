@@ -113,7 +113,7 @@ def bisect_command(
     call, 130 interrupted.
     """
     from kvstress.cli.launching import launching, pairs
-    from kvstress.cli.run import _key_header
+    from kvstress.cli.run import key_header
     from kvstress.harness import inputs
     from kvstress.harness.bisect import BisectOptions
     from kvstress.harness.launching import preset_form, template
@@ -129,7 +129,7 @@ def bisect_command(
         seed=seed,
         settings=inputs.parse_settings(set_ or []),
         data=data,
-        headers={**inputs.parse_headers(header or []), **_key_header(api_key_env)},
+        headers={**inputs.parse_headers(header or []), **key_header(api_key_env)},
         api_key_env=api_key_env,
         timeout=duration(timeout),
         ready_timeout=duration(ready_timeout),

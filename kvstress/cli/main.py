@@ -11,7 +11,10 @@ import traceback
 import typer
 
 from kvstress import __version__
+from kvstress.cli.baseline import baseline_app
 from kvstress.cli.bisect import bisect_command
+from kvstress.cli.for_git import code_for_git
+from kvstress.cli.gate import gate_command
 from kvstress.cli.judge import judge_command
 from kvstress.cli.report import report_command
 from kvstress.cli.run import run_command
@@ -32,10 +35,12 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("bisect")(bisect_command)
+app.command("gate")(gate_command)
 app.command("judge")(judge_command)
 app.command("report")(report_command)
 app.command("serve", context_settings=_PASSED_THROUGH, add_help_option=False)(serve_command)
 app.add_typer(workloads_app, name="workloads")
+app.add_typer(baseline_app, name="baseline")
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,10 +58,13 @@ def main() -> None:
     """Run the command line and exit with its code."""
     try:
         app()
+    except SystemExit as ended:
+        # Typer ends so, with 2 where it could not read the call.
+        sys.exit(code_for_git(ended.code, sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - see the module's docstring: our fault must not look like the server's
-        sys.exit(_explain(error))
+        sys.exit(code_for_git(_explain(error), sys.argv[1:], fault=True))
 
 
 def _explain(error: BaseException) -> int:

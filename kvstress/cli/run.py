@@ -165,7 +165,7 @@ def run_command(
         seed=seed,
         settings=inputs.parse_settings(set_ or []),
         data=data,
-        headers=headers | _key_header(api_key_env),
+        headers=headers | key_header(api_key_env),
         api_key_env=api_key_env,
         ca_file=ca_file,
         timeout=duration(timeout),
@@ -184,7 +184,8 @@ def run_command(
     raise typer.Exit(_carry_out(options, json=json, quiet=quiet))
 
 
-def _key_header(variable: str | None) -> dict[str, str]:
+def key_header(variable: str | None) -> dict[str, str]:
+    """The header that carries the key in the environment variable; none without one."""
     key = os.environ.get(variable, "") if variable else ""
     return {"Authorization": f"Bearer {key}"} if key else {}
 

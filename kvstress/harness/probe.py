@@ -58,14 +58,14 @@ async def probe(probing: Probing, cell: Cell) -> Outcome:
         found = Outcome(showing=Showing.REFUSED, why=str(refusal), launches=LAUNCH_ATTEMPTS)
     except CannotJudgeError as problem:
         # A server that died before its first prompt says something about this value; a full disk does not.
-        if not _died_early(probing.folder / name):
+        if not died_early(probing.folder / name):
             raise
         judge_run(probing.folder / name)
         found = Outcome(showing=Showing.UNJUDGED, why=str(problem))
     return replace(found, run=name, seconds=round(time.perf_counter() - began, 3))
 
 
-def _died_early(path: Path) -> bool:
+def died_early(path: Path) -> bool:
     """Whether the run at `path` saw its server ready, and then not even a first step."""
     if not (path / "events.jsonl").exists():
         return False

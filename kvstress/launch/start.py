@@ -34,6 +34,10 @@ class RefusedToStart(CannotJudgeError):  # noqa: N818 - the word for this outcom
         self.code = code
 
 
+class NeverStarted(CannotJudgeError):  # noqa: N818 - the word for this outcome of a launch
+    """There was no process: no such program, or one that this machine cannot execute."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One attempt: what is started, where it logs from which byte on, and whom to tell."""
@@ -94,12 +98,12 @@ async def until_ready(launch: Launch, leash: Leash, group: TaskGroup) -> int:
 async def _spawned(launch: Launch, leash: Leash) -> int:
     await leash.started.wait()
     if leash.failed is not None:
-        raise CannotJudgeError(
+        raise NeverStarted(
             f"cannot start {launch.program}: {leash.failed} (no shell is used; if the command needs one, "
             f"write sh -c {shlex.quote('…')})"
         )
     if leash.pid is None:
-        raise CannotJudgeError(f"the process that starts {launch.program} died at once; {launch.last_words()}")
+        raise NeverStarted(f"the process that starts {launch.program} died at once; {launch.last_words()}")
     return leash.pid
 
 

@@ -38,6 +38,18 @@ class Gated:
         return min(failed, key=lambda head: head[1].first_failure.step if head[1].first_failure else 0, default=None)
 
 
+def told(gated: Gated, *, quiet: bool = False) -> Iterator[str]:
+    """The result for a terminal or a log: a line a sentence, each beginning with a word of ours."""
+    yield f"kvstress gate: {gated.outcome.verdict}" + (f"; {line(gated.compared, 400)}" if gated.compared else "")
+    if quiet:
+        return
+    yield f"baseline: {line(gated.baseline, 200)}"
+    for ruling in gated.rulings:
+        yield f"{ruling.outcome.words:<11}  {line(ruling.sentence, 120)}  {line(ruling.said, 400)}".rstrip()
+    if gated.failing is not None:
+        yield f"failed: {line(gated.failing[1].why, 600)}"
+
+
 def gate_suite(gated: Gated) -> Suite:
     """One case a sentence: not met is a failure, cannot tell an error, because neither is green."""
     tags = {Ruled.NOT_MET: "failure", Ruled.CANNOT_TELL: "error"}
@@ -77,7 +89,7 @@ def _data(text: str) -> str:
 
 
 def gate_markdown(gated: Gated, fold: RunFold | None, picture: str | None) -> str:
-    """The summary page: verdict, sentences, failing prompt, and the fill curve, as `picture` (a link) and in letters."""
+    """The summary page: verdict, sentences, failing prompt, the fill curve as `picture` (a link) and in letters."""
     head = f"## {_SIGNS[gated.outcome]} kvstress gate: {gated.outcome.verdict}"
     parts = [head, *_headlines(gated), _table(gated.rulings), *_runs(gated.heads)]
     if gated.failing is not None:

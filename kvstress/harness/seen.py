@@ -1,0 +1,123 @@
+"""A stored run as what a gate asks about it: one pass over its events, and memory for a few thousand samples.
+
+The judge folds over the same pass, so a run of a million requests is read once. Latencies are kept as a
+uniform sample (reservoir) whose draws are seeded: the same run always gives the same gate.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from kvstress.core import latency
+from kvstress.core.events import Event, RequestSent
+from kvstress.core.exchange import Exchange
+from kvstress.core.manifest import Manifest
+from kvstress.core.outcome import Outcome
+from kvstress.core.plan import Origin
+from kvstress.core.sample import Sample
+from kvstress.core.verdict import Judgement, Verdict
+from kvstress.gate.evidence import First, Seen
+from kvstress.oracles.judge import Judge
+from kvstress.store import rundir
+
+SAMPLES_KEPT = 5_000
+
+
+@dataclass(slots=True)
+class Reservoir:
+    """A uniform sample of at most SAMPLES_KEPT of any number of values (Vitter's algorithm R)."""
+
+    kept: list[float] = field(default_factory=list)
+    total: int = 0
+    _random: Random = field(default_factory=lambda: Random(0))
+
+    def add(self, value: float) -> None:
+        """Take one more value."""
+        self.total += 1
+        if len(self.kept) < SAMPLES_KEPT:
+            self.kept.append(value)
+        elif (place := self._random.randrange(self.total)) < SAMPLES_KEPT:
+            self.kept[place] = value
+
+
+@dataclass(slots=True)
+class _Timings:
+    """Latencies of completed step requests by word and phase, and the tokens they generated over the time they took."""
+
+    latencies: dict[tuple[str, str], Reservoir] = field(default_factory=dict)
+    capacity: float | None = None
+    tokens: int | None = None
+    began: float | None = None
+    ended: float = 0.0
+    _phases: dict[str, str] = field(default_factory=dict)
+
+    def see(self, event: Event) -> None:
+        if isinstance(event, RequestSent) and event.origin is Origin.STEP:
+            self._phases[event.request] = event.phase
+        elif isinstance(event, Exchange):
+            self._exchange(event)
+        elif isinstance(event, Sample) and event.kv_capacity is not None:
+            self.capacity = max(self.capacity or 0.0, event.kv_capacity)
+
+    def _exchange(self, event: Exchange) -> None:
+        phase = self._phases.pop(event.request, None)
+        if phase is None or event.outcome is not Outcome.COMPLETED:
+            return
+        self.began = event.sent if self.began is None else min(self.began, event.sent)
+        self.ended = max(self.ended, event.ended)
+        if event.usage is not None and event.usage.completion_tokens is not None:
+            self.tokens = (self.tokens or 0) + event.usage.completion_tokens
+        single = {"e2e": latency.e2e(event), "ttft": latency.ttft(event), "tpot": latency.tpot(event)}
+        for word, value in single.items():
+            if value is not None:
+                self._add(word, phase, value)
+        for gap in latency.itl(event):
+            self._add("itl", phase, gap)
+
+    def _add(self, word: str, phase: str, value: float) -> None:
+        self.latencies.setdefault((word, phase), Reservoir()).add(value)
+
+    @property
+    def throughput(self) -> float | None:
+        """Generated tokens a second, from the first request sent to the last one ended; None when none were counted."""
+        if self.tokens is None or self.began is None or self.ended <= self.began:
+            return None
+        return self.tokens / (self.ended - self.began)
+
+
+def look(path: Path) -> tuple[Manifest, Judgement, Seen]:
+    """The run at `path`, judged anew. Raises UsageError when it is not a run, CannotJudgeError when it is damaged."""
+    manifest = rundir.read_manifest(path)
+    judge, timings = Judge(manifest), _Timings()
+    for event in rundir.read_events(path):
+        judge.see(event)
+        timings.see(event)
+    judgement = judge.judgement()
+    return manifest, judgement, _seen(manifest, judgement, timings)
+
+
+def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
+    failing = frozenset(f.signature for f in judgement.findings if f.verdict is Verdict.FAIL)
+    fill = judgement.pool_fill
+    return Seen(
+        run=manifest.run,
+        plan=manifest.plan_digest,
+        first=_first(judgement),
+        levels={
+            "pool_fill": None if fill is None else float(fill.step),
+            "capacity": timings.capacity,
+            "steps": float(judgement.steps),
+            "failures": float(judgement.verdict is Verdict.FAIL),
+            "errors": float(sum(judgement.requests.get(bad, 0) for bad in ("failed", "broken", "lost"))),
+            "findings": float(len(failing)),
+            "throughput": timings.throughput,
+        },
+        signatures=failing,
+        latencies={key: tuple(reservoir.kept) for key, reservoir in timings.latencies.items()},
+    )
+
+
+def _first(judgement: Judgement) -> First | None:
+    if judgement.first_failure is not None:
+        return First(step=judgement.first_failure.step, failed=True)
+    return None if judgement.censored_at is None else First(step=judgement.censored_at, failed=False)

@@ -1,0 +1,34 @@
+"""The interval of a ratio covers the truth about as often as it says, and says the same twice."""
+
+from random import Random
+
+import pytest
+
+from kvstress.gate.interval import ratio_interval
+
+
+def drawn(seed: int, count: int, scale: float = 1.0) -> list[float]:
+    random = Random(seed)
+    return [scale * random.lognormvariate(0.0, 0.3) for _ in range(count)]
+
+
+def test_it_holds_the_true_ratio_about_as_often_as_it_says() -> None:
+    covered = 0
+    for seed in range(60):
+        span = ratio_interval(drawn(seed, 60), drawn(seed + 1_000, 60, 1.2), 0.5)
+        assert span is not None
+        covered += span[0] <= 1.2 <= span[1]
+    # 57 are expected of 60; 49 or fewer happen by chance once in a thousand times.
+    assert covered >= 50
+
+
+def test_more_requests_make_it_narrower_and_nothing_makes_it_random() -> None:
+    few, many = (ratio_interval(drawn(1, n), drawn(2, n), 0.95) for n in (40, 4_000))
+    assert few is not None and many is not None
+    assert many[1] - many[0] < (few[1] - few[0]) / 2
+    assert ratio_interval(drawn(1, 40), drawn(2, 40), 0.95) == few
+
+
+@pytest.mark.parametrize(("base", "head"), [([], [1.0]), ([1.0], []), ([0.0, 0.0], [1.0])])
+def test_without_samples_or_with_a_base_of_zero_there_is_none(base: list[float], head: list[float]) -> None:
+    assert ratio_interval(base, head, 0.5) is None
