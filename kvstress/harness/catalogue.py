@@ -7,6 +7,7 @@ from itertools import islice
 from kvstress.core.plan import Plan, Step
 from kvstress.core.sizing import ASSUMED
 from kvstress.core.words import cap
+from kvstress.gate.sentence import of_workload
 from kvstress.harness import inputs
 from kvstress.workload import build
 from kvstress.workload.spec import parse
@@ -19,6 +20,7 @@ def shipped() -> list[tuple[str, str]]:
 
 def check(name: str) -> str:
     """A sentence about a valid workload. Raises UsageError naming the mistake in an invalid one."""
+    of_workload(parse(*inputs.workload_text(name)).gate)
     plan = _plan(name, seed=0)
     length = "no fixed number of" if plan.total_steps is None else str(plan.total_steps)
     return f"ok, {length} steps of {' then '.join(plan.phases)}"

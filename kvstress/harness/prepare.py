@@ -15,6 +15,7 @@ from kvstress.core.errors import UsageError
 from kvstress.core.manifest import Manifest, Target
 from kvstress.core.plan import Plan
 from kvstress.core.sizing import ASSUMED, Sizing
+from kvstress.gate.sentence import of_workload
 from kvstress.harness import inputs
 from kvstress.harness.options import RunOptions, shown_command
 from kvstress.harness.target import target
@@ -66,6 +67,7 @@ def prepare(options: RunOptions) -> Prepared:
     text, origin = inputs.workload_text(options.workload)
     spec = override(parse(text, origin), settings(options))
     _check_oracles(spec)
+    of_workload(spec.gate)
     data = _data(options, spec)
     draft = build.plan(spec, seed=options.seed, model=options.model, stream=options.stream, sizing=ASSUMED, data=data)
     now = datetime.now(UTC)

@@ -180,7 +180,7 @@ class Spec(Table, frozen=True, kw_only=True):
     stop: Annotated[Stop, Meta(description="when the run ends")] = Stop()
     oracles: Annotated[Oracles, Meta(description="what judges it")] = Oracles()
     coverage: Annotated[Coverage, Meta(description="what it must have reached")] = Coverage()
-    gate: Annotated[dict[str, Any], Meta(description="what a CI gate requires; kept as it is")] = field(
+    gate: Annotated[dict[str, Any], Meta(description="what `kvstress gate` requires: conditions by metric")] = field(
         default_factory=dict
     )
     aside: Annotated[Aside, Meta(description="requests beside the traffic")] = Aside()
