@@ -211,12 +211,15 @@ def _summary_page() -> Path:
 
 
 def _tell_github(found: "Verdicts", page: Path) -> None:
-    """Append to the job's page, and print the commands on stderr: the runner reads that too, and JSON stays whole."""
-    from kvstress.harness.gate import job_summary
+    """Append to the job's page and outputs, and print the commands on stderr, which the runner reads too."""
+    from kvstress.harness.gate import job_outputs, job_summary
     from kvstress.report.gate import annotations
 
     with page.open("a", encoding="utf-8", errors="replace") as file:
         file.write(job_summary(found))
+    if outputs := os.environ.get("GITHUB_OUTPUT"):
+        with Path(outputs).open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in job_outputs(found).items())
     for command in annotations(found.gated):
         typer.echo(command, err=True)
 

@@ -150,11 +150,12 @@ def _first_of(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """The runs to be held against, and in words which they are."""
+    """The runs to be held against, in words which they are, and their commit where all share one that is known."""
 
     side: Side
     said: str
     embedded: bool
+    commit: str | None = None
 
 
 NO_BASE = Base(side=(), said="none", embedded=False)
@@ -167,10 +168,12 @@ def find(given: Sequence[Path], key: Key, commit: str | None) -> Base:
     """
     bases = [_one(path, key, commit) for path in given]
     known = [base for base in bases if base.side]
+    commits = {base.commit for base in known}
     return Base(
         side=tuple(seen for base in known for seen in base.side),
         said="; ".join(dict.fromkeys(base.said for base in known)) or NO_BASE.said,
         embedded=any(base.embedded for base in known),
+        commit=commits.pop() if len(commits) == 1 else None,
     )
 
 
@@ -179,7 +182,7 @@ def _one(path: Path, key: Key, commit: str | None) -> Base:
         return _of_entries((baseline.read(path),))
     if is_run(path):
         manifest, _, seen = look(path)
-        return Base(side=(seen,), said=f"run {manifest.run}", embedded=manifest.target.embedded)
+        return Base(side=(seen,), said=f"run {manifest.run}", embedded=manifest.target.embedded, commit=manifest.commit)
     return _of_entries(baseline.newest(path, key, but=commit))
 
 
@@ -191,4 +194,5 @@ def _of_entries(entries: Sequence[Entry]) -> Base:
         side=tuple(map(unpacked, entries)),
         said=f"commit {entries[-1].commit} ({runs}, accepted {entries[-1].accepted[:10]})",
         embedded=any(entry.embedded for entry in entries),
+        commit=entries[-1].commit,
     )

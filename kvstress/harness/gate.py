@@ -26,6 +26,7 @@ from kvstress.report.fold import RunFold, folded
 from kvstress.report.gate import Gated, gate_markdown, gate_suite
 from kvstress.report.junit import document, run_suite
 from kvstress.store import disk
+from kvstress.store.baseline import slug
 from kvstress.store.rundir import read_events
 
 SCHEMA_VERSION = 1
@@ -179,6 +180,16 @@ def write(found: Verdicts, folder: Path) -> dict[str, Any]:
 def job_summary(found: Verdicts) -> str:
     """The summary for a page that shows no file beside it: the curve is in letters only."""
     return gate_markdown(found.gated, _fold(found), None)
+
+
+def job_outputs(found: Verdicts) -> dict[str, str]:
+    """The outputs of a CI step; none of them holds a word of the server's."""
+    failed = [j.first_failure.step for _, j in found.gated.heads if j.first_failure is not None]
+    return {
+        "verdict": found.gated.outcome.verdict,
+        "first-failure": str(min(failed)) if failed else "",
+        "baseline-commit": slug(found.base.commit) if found.base.commit else "",
+    }
 
 
 def _fold(found: Verdicts) -> RunFold | None:
