@@ -6,6 +6,7 @@ cancellation by the caller passes through, because then nobody is waiting for on
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -56,6 +57,7 @@ class _Course:
 
     __slots__ = (
         "body_bytes",
+        "cancel_chunks",
         "ended",
         "ended_by",
         "headers_at",
@@ -66,8 +68,9 @@ class _Course:
         "transport",
     )
 
-    def __init__(self, sent: float) -> None:
+    def __init__(self, sent: float, cancel_chunks: int | None) -> None:
         self.sent = sent
+        self.cancel_chunks = sys.maxsize if cancel_chunks is None else cancel_chunks
         self.headers_at: float | None = None
         self.ended = sent
         self.ended_by: Kind | None = None
@@ -132,17 +135,32 @@ class Wire:
     ) -> None:
         await self._client.aclose()
 
-    async def send(self, request_id: str, endpoint: str, body: bytes, *, stream: bool, due: float) -> Exchange:
-        """POST `body` and read the answer to its end. Never raises for what the server or the network does."""
+    async def send(
+        self,
+        request_id: str,
+        endpoint: str,
+        body: bytes,
+        *,
+        stream: bool,
+        due: float,
+        cancel_after: float | None = None,
+        cancel_chunks: int | None = None,
+    ) -> Exchange:
+        """POST `body` and read the answer to its end. Never raises for what the server or the network does.
+
+        After `cancel_after` seconds, or at content chunk number `cancel_chunks`, the connection is closed; what had
+        come by then is in the exchange, whose kind is CANCELLED.
+        """
         request = self._client.build_request(
             "POST", self._address.url(endpoint), content=body, headers={"Content-Type": "application/json"}
         )
-        course = _Course(self._clock())
+        course = _Course(self._clock(), cancel_chunks)
+        hasty = cancel_after is not None and cancel_after < self._timeout
         try:
-            async with asyncio.timeout(self._timeout) as deadline:
+            async with asyncio.timeout(cancel_after if hasty else self._timeout) as deadline:
                 await self._follow(request, course, deadline, stream=stream)
         except TimeoutError:
-            course.ended_by = Kind.DEADLINE
+            course.ended_by = Kind.CANCELLED if hasty else Kind.DEADLINE
         except _BROKE as failure:
             self._note(failure, request, course)
         course.ended = self._clock()
@@ -181,6 +199,9 @@ class Wire:
                     course.ended_by = Kind.OVERSIZE_ANSWER
                     return
                 taker.feed(data, protocol.read_at)
+                if len(taker.chunk_at) >= course.cancel_chunks and taker.done_at is None:
+                    course.ended_by = Kind.CANCELLED
+                    return
                 if taker.done_at is not None and not lingering:
                     lingering = True
                     deadline.reschedule(asyncio.get_running_loop().time() + _LINGER)

@@ -41,12 +41,36 @@ class Answer:
     phase: str
 
 
+class CancelAt(StrEnum):
+    """Where in a request's life we close its connection."""
+
+    QUEUED = "queued"
+    PREFILL = "prefill"
+    FIRST_CHUNK = "first-chunk"
+    DECODE = "decode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """When we close a request's connection: `after` seconds from its sending, or at its content chunk number `chunks`.
+
+    A client cannot see where a request stands before its first chunk, so `at` says what was intended there.
+    A request that ends before its moment comes is not cancelled.
+    """
+
+    at: CancelAt
+    after: float | None = None
+    chunks: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One HTTP request. `body` may hold `Answer` holes until it is resolved; `endpoint` is a path on the server.
 
     `recipe` says how the prompt was made (never its text); `tokens` is its planned size in
-    prompt tokens, None when the text came from a dataset and was not measured.
+    prompt tokens, None when the text came from a dataset and was not measured. `beside`: it leaves at the same
+    moment as the request before it in the step; else it leaves `delay` seconds after that one's answer (and those of
+    all that left beside it).
     """
 
     id: str
@@ -60,21 +84,35 @@ class Request:
     tokens: int | None = None
     session: str | None = None
     turn: int | None = None
-    cancel: str | None = None
+    cancel: Cancel | None = None
+    beside: bool = False
+    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One prompt with its phases, sent in this order. `label` is what the report's context column shows ("16k")."""
+    """One prompt with its phases, sent in this order, or one turn of a session.
+
+    `label` is what the report's context column shows ("16k"). Turns of one `session` never overlap: each begins `think`
+    seconds after the one before it ended. `due`: seconds after the start of the traffic at which an open loop sends it.
+    `barrier`: it begins when all steps before it have ended, and none after it begins before it has.
+    """
 
     index: int
     label: str
     requests: tuple[Request, ...]
+    session: str | None = None
+    think: float = 0.0
+    due: float | None = None
+    barrier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When requests leave. `closed`: each of `lanes` sends its next step when its last one ended."""
+    """When requests leave. `closed`: each of `lanes` sends its next step when its last one ended.
+
+    `open`: each step leaves when it is due, however late the server is; `lanes` then means nothing.
+    """
 
     kind: str = "closed"
     lanes: int = 1

@@ -1,4 +1,4 @@
-"""Closed loop: each of N lanes sends its next step when its last one has ended.
+"""Drives a plan: in a closed loop each of N lanes sends its next step when its last one has ended.
 
 One lane is the user who waits for every answer, and the only schedule under which "the
 prompt that failed" has one meaning; N lanes keep exactly N requests in flight and share one
@@ -19,9 +19,11 @@ from kvstress.core.errors import UsageError
 from kvstress.core.events import Event, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.plan import Limits, Request, Schedule, Step
+from kvstress.driver.arrivals import arrive
 from kvstress.driver.halt import Halt
 from kvstress.driver.lane import Lane
 from kvstress.driver.transcript import Transcript
+from kvstress.driver.turns import Turns
 
 
 async def drive(
@@ -39,19 +41,19 @@ async def drive(
     """Send `steps` and say why that ended; PLAN when there are no more.
 
     `dispatch(request, due)` sends one request whose answer holes are filled; `due` is in seconds
-    of `clock`, and is now. `observe(step)` runs between a step's last exchange and its StepEnded. `max_duration`
-    counts from this call and is checked before each request: a request that has left is
-    never cut by it. After a stop, what is in flight has 30 s, then is cancelled: `dispatch` sees
-    the cancellation. `transcript` may hold the answers of an earlier part of the run. What
+    of `clock`: now in a closed loop, the planned time in an open one. `observe(step)` runs between a step's last
+    exchange and its StepEnded. `max_duration` counts from this call and is checked before each wave of requests: a
+    request that has left is never cut by it. After a stop, what is in flight has 30 s, then is cancelled: `dispatch`
+    sees the cancellation. `transcript` may hold the answers of an earlier part of the run. What
     `dispatch`, `observe`, `emit`, `stop` or `steps` raise cancels the other lanes and comes out as it is.
     """
-    if schedule.kind != "closed" or schedule.lanes < 1:
+    if schedule.kind not in ("closed", "open") or schedule.lanes < 1:
         raise UsageError(
-            f"cannot drive a {schedule.kind!r} schedule with {schedule.lanes} lanes: use closed, lanes >= 1"
+            f"cannot drive a {schedule.kind!r} schedule with {schedule.lanes} lanes: use closed or open, lanes >= 1"
         )
     halt = Halt(limits, clock)
     lane = Lane(
-        steps=steps,
+        turns=Turns(steps, halt),
         halt=halt,
         transcript=Transcript() if transcript is None else transcript,
         dispatch=dispatch,
@@ -62,9 +64,11 @@ async def drive(
     )
     try:
         with halt.scope:
-            async with anyio.create_task_group() as lanes:
-                for _ in range(schedule.lanes):
-                    lanes.start_soon(lane.run)
+            async with anyio.create_task_group() as traffic:
+                if schedule.kind == "open":
+                    traffic.start_soon(arrive, steps, lane, halt)
+                for _ in range(schedule.lanes if schedule.kind == "closed" else 0):
+                    traffic.start_soon(lane.run)
     except BaseExceptionGroup as group:
         raise_alone(group)
     return halt.why()
@@ -75,7 +79,16 @@ def raise_alone(group: BaseExceptionGroup[BaseException]) -> None:
     _, errors = group.split(anyio.get_cancelled_exc_class())
     if errors is None:
         raise group
-    first, *others = errors.exceptions
+    first, *others = _leaves(errors)
     for other in others:
         first.add_note(f"another lane failed as well: {type(other).__name__}: {other}")
     raise first from first.__cause__
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors themselves: a wave's requests fail in a group within the lanes' group."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -5,6 +5,7 @@ evidence: a request in flight at the failure is judged like any other. But a ser
 failed may never answer again, so that the wait needs an end.
 """
 
+import math
 from collections.abc import Callable
 
 import anyio
@@ -21,6 +22,7 @@ class Halt:
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self.scope = anyio.CancelScope()
         self.reason: Stop | None = None
+        self.called = anyio.Event()
         self._limits = limits
         self._clock = clock
         self._began = clock()
@@ -31,6 +33,7 @@ class Halt:
         if self.reason is not None:
             return False
         self.reason = reason
+        self.called.set()
         # Not fail_after() in the lane that stops: the deadline is for the other lanes.
         self.scope.deadline = anyio.current_time() + DRAIN_SECONDS
         return True
@@ -41,6 +44,18 @@ class Halt:
         if cap is not None and self._clock() - self._began >= cap:
             self.call(Stop.DURATION)
         return self.reason is None
+
+    async def pause(self, seconds: float) -> None:
+        """Wait `seconds`, but no longer than the run goes on: a pause is no traffic that has to be drained."""
+        if seconds <= 0 or self.reason is not None:
+            return
+        with anyio.move_on_after(min(seconds, self.left())):
+            await self.called.wait()
+
+    def left(self) -> float:
+        """Seconds until the run's duration is over; infinite without one."""
+        cap = self._limits.max_duration
+        return math.inf if cap is None else max(0.0, cap - (self._clock() - self._began))
 
     def before_step(self, index: int) -> bool:
         """May step `index` begin? `max_steps` counts from step 0, also in a run that was resumed.

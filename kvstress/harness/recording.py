@@ -82,8 +82,17 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
         stream = bool(request.body.get("stream", False))
         recorder.body(request.id, body)
         recorder.emit(sent(request, body, stream, clock()))
+        cancel = request.cancel
         try:
-            exchange = await wire.send(request.id, request.endpoint, body, stream=stream, due=due)
+            exchange = await wire.send(
+                request.id,
+                request.endpoint,
+                body,
+                stream=stream,
+                due=due,
+                cancel_after=cancel.after if cancel else None,
+                cancel_chunks=cancel.chunks if cancel else None,
+            )
         except anyio.get_cancelled_exc_class():
             now = clock()
             recorder.emit(Exchange(request=request.id, due=due, sent=due, ended=now, kind=Kind.CANCELLED))

@@ -6,6 +6,7 @@ same workload.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
@@ -14,6 +15,7 @@ from kvstress.workload import body
 from kvstress.workload.content import Content, Prompt, content, stems
 from kvstress.workload.dataset import DataFile
 from kvstress.workload.format import Phase, Spec
+from kvstress.workload.pacing import dues
 from kvstress.workload.spec import builtins
 
 # What decides which bytes are sent and when; a cap or an oracle more leaves two runs comparable.
@@ -47,7 +49,7 @@ def plan(
         seed=seed,
         parameters=parameters,
         traffic={key: parameters[key] for key in _TRAFFIC},
-        schedule=Schedule(kind=spec.schedule.kind, lanes=spec.schedule.lanes),
+        schedule=Schedule(kind="closed" if spec.schedule.kind == "closed" else "open", lanes=spec.schedule.lanes),
         limits=Limits(max_steps=spec.stop.max_steps, max_duration=spec.stop.max_duration),
         phases=spec.phase_names(),
         total_steps=found.total,
@@ -56,9 +58,22 @@ def plan(
         coverage=spec.coverage.keys,
         oracles=spec.oracles.arm,
         aside_when=spec.aside.when,
-        steps=lambda: _steps(spec, found, model, streamed),
+        steps=lambda: _due(_steps(spec, found, model, streamed), spec, seed),
         sources=found.sources,
     )
+
+
+def _due(steps: Iterator[Step], spec: Spec, seed: int) -> Iterator[Step]:
+    """`steps` with the times at which an open loop sends them; a trace's steps bring theirs."""
+    schedule = spec.schedule
+    if schedule.kind == "open":
+        yield from (
+            replace(step, due=due) for step, due in zip(steps, dues(schedule, f"{spec.name}/{seed}"), strict=False)
+        )
+    elif schedule.kind == "trace":
+        yield from (replace(step, due=(step.due or 0.0) / schedule.speed) for step in steps)
+    else:
+        yield from steps
 
 
 def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Iterator[Step]:

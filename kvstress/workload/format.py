@@ -85,9 +85,27 @@ class Schedule(Table, frozen=True, kw_only=True):
     """When steps are sent."""
 
     kind: Annotated[
-        Literal["closed"], Meta(description="closed: each lane sends its next step when its last one has ended")
+        Literal["closed", "open", "trace"],
+        Meta(
+            description="closed: each lane sends its next step when its last one has ended; open: steps leave when "
+            "they are due, however late the server is; trace: open, with the times of an imported trace"
+        ),
     ] = "closed"
-    lanes: Annotated[int, Meta(ge=1, le=10_000, description="how many steps are under way at a time")] = 1
+    lanes: Annotated[int, Meta(ge=1, le=10_000, description="closed: how many steps are under way at a time")] = 1
+    every: Annotated[Seconds | None, Meta(description="open: mean time between two steps; 0.1 is ten a second")] = None
+    arrivals: Annotated[
+        Literal["constant", "poisson", "gamma"], Meta(description="open: how the times between steps vary")
+    ] = "poisson"
+    burstiness: Annotated[
+        float,
+        Meta(ge=0.05, le=20, description="gamma: coefficient of variation of those times; 1 is Poisson, 3 in bursts"),
+    ] = 1.0
+    speed: Annotated[float, Meta(gt=0, le=10_000, description="trace: how much faster than it was recorded")] = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse an open loop without a rate."""
+        if self.kind == "open" and self.every is None:
+            raise ValueError('an open schedule needs the mean time between steps: every = "2s"')
 
 
 class Sampling(Table, frozen=True, kw_only=True):

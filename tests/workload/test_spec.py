@@ -57,7 +57,11 @@ def test_defaults_are_one_closed_lane_not_streamed_at_temperature_one(spec: Spec
         ("max_duration", "max_durations", 'stop: unknown key "max_durations"; did you mean "max_duration"?'),
         ("max_tokens = 64", "max_tokens = 64\ncap = 3", 'phases[1]: unknown key "cap"; known are name, max_tokens'),
         ("[source]", "[sampling]\ntemperature = -1\n[source]", "sampling.temperature: expected a number of at least 0"),
-        ("[source]", '[schedule]\nkind = "open"\n[source]', 'schedule.kind: expected one of "closed", got "open"'),
+        (
+            "[source]",
+            '[schedule]\nkind = "opened"\n[source]',
+            'schedule.kind: expected one of "closed", "open", "trace", got "opened"',
+        ),
         ("[source]", '[coverage]\nkeys = ["hot"]\n[source]', "coverage.keys[0]: expected one of "),
         ("[source]", "phases = 3\n[source]", "not valid TOML"),
         ('"a bug"', '"a bug', "not valid TOML: Illegal character '\\n' (at line 2, column 15)"),
