@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference lock clean
+.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference bisect-commits lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -57,6 +57,9 @@ clean: ## remove the environment and default reports
 
 reference: $(VENV)/.run ## the reference server beside the report it is built from (reports/reference, under 20 minutes)
 	@$(BIN)/python -m tests.reference.campaign
+
+bisect-commits: $(VENV)/.dev ## git bisect over 32 commits of a small repository, one of which took the fix out (half a minute)
+	@$(BIN)/python -m tests.gate.bisect_commits
 
 live: $(VENV)/.dev ## real engines, each installed on demand outside the tree: a table of what came of every case
 	@$(BIN)/python -m tests.live

@@ -107,7 +107,7 @@ def gate_command(
     from kvstress.harness.options import RunOptions
 
     commit = commit or (head_commit(cwd) if git_bisect else None)
-    folder = out or Path("reports") / "gate" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = _folder(out, commit if git_bisect else None)
     command = filled_in(launch, preset, value)
     making = None
     if server or command:
@@ -140,6 +140,13 @@ def gate_command(
     _check(options, making, runs or [], build)
     paths = list(runs or []) if making is None else _made(making, start_failure=start_failure, quiet=quiet or json)
     raise typer.Exit(_carry_out(options, paths, folder, github=github, json=json, quiet=quiet))
+
+
+def _folder(out: Path | None, commit: str | None) -> Path:
+    """Where the files go; each commit that git asks about keeps its own, which say why it was called good or bad."""
+    if commit is not None:
+        return (out or Path("reports") / "gate") / commit
+    return out or Path("reports") / "gate" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _check(options: "GateOptions", making: "Making | None", runs: list[Path], build: str | None) -> None:

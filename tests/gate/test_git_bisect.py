@@ -48,6 +48,7 @@ def test_the_readmes_recipe_finds_the_planted_commit_and_skips_one_that_does_not
     assert f"{hashes[4]} is the first bad commit" in said
     assert "the build failed: sh ended with 2" in said
     assert "NOT MET      failures == 0" in said and "prompt 3, warm: HTTP 500" in said
+    assert all((folder / "reports" / "gate" / hashes[n][:12] / "run-1" / "events.jsonl").exists() for n in (3, 4))
     assert git(folder, "status", "--porcelain", "--untracked-files=no").stdout == ""
 
 
