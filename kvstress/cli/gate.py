@@ -157,11 +157,17 @@ def _check(options: "GateOptions", making: "Making | None", runs: list[Path], bu
 
     if making is not None and runs:
         raise UsageError("both runs and a server given: either judge runs that lie there, or make some here")
+    if making is not None and making.count > 1 and making.options.launch is None and not _embedded(making):
+        raise UsageError("--repeat needs --launch: a second run on the same server would find the first one's cache")
     if making is None and build is not None:
         raise UsageError("--build comes before --launch, and no server is launched")
     if making is not None:
         prepare(making.options)
     check(options)
+
+
+def _embedded(making: "Making") -> bool:
+    return making.options.reference_args is not None
 
 
 def _made(making: "Making", *, start_failure: str, quiet: bool) -> list[Path]:

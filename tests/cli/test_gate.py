@@ -45,6 +45,8 @@ def test_it_builds_launches_and_judges_in_one_call_and_a_wrong_call_starts_nothi
 def test_a_wrong_call_is_2_and_for_git_128(tmp_path: Path) -> None:
     assert kvstress("gate", "nothing", cwd=tmp_path).returncode == 2
     assert kvstress("gate", "nothing", "--git-bisect", cwd=tmp_path).returncode == 128
+    again = kvstress("gate", "--server", "http://127.0.0.1:1", "--repeat", "2", cwd=tmp_path)
+    assert again.returncode == 2 and "the first one's cache" in again.stderr
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "BISECT_LOG").touch()
     assert kvstress("gate", "nothing", cwd=tmp_path).returncode == 128

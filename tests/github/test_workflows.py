@@ -40,6 +40,16 @@ def test_every_file_is_valid(schema: str, paths: Sequence[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_readmes_workflow_is_valid_and_uses_inputs_that_exist(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / ACTION / "README.md").read_text(), re.S | re.M)
+    (tmp_path / "gate.yml").write_text(example)
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", "gate.yml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    used = set(re.findall(r"^ {10}([a-z-]+):", example, re.M))
+    assert used and used <= load(f"{ACTION}/action.yml")["inputs"].keys()
+
+
 def _jobs(path: str) -> dict[str, Any]:
     jobs: dict[str, Any] = load(path)["jobs"]
     return jobs
