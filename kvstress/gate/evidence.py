@@ -7,8 +7,16 @@ a mean, because a mean of one censored value and one failure is a number about n
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-# The 95 % interval of head's quantile over base's; None where it cannot be told.
-RatioInterval = Callable[[tuple[float, ...], tuple[float, ...], float], "tuple[float, float] | None"]
+Interval = tuple[float, float]
+Paces = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervals:
+    """95 % intervals of head over base, of a `quantile` of two samples and of two `pace`s; None: cannot be told."""
+
+    quantile: Callable[[tuple[float, ...], tuple[float, ...], float], Interval | None]
+    pace: Callable[[Paces, Paces], Interval | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +31,8 @@ class First:
 class Seen:
     """One run. `plan` is its plan's digest, which pairs it; `levels` are its numbers by metric (None: not observed).
 
-    `signatures` are those of its failing findings; `latencies` maps a latency word and phase to samples in seconds.
+    `signatures` are those of its failing findings; `latencies` maps a latency word and phase to samples in seconds;
+    `pace` is what each completed step generated, in tokens, and how long it took, in seconds.
     """
 
     run: str
@@ -32,6 +41,7 @@ class Seen:
     levels: Mapping[str, float | None] = field(default_factory=dict)
     signatures: frozenset[str] = frozenset()
     latencies: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
+    pace: Paces = ()
 
 
 Side = tuple[Seen, ...]

@@ -7,27 +7,29 @@ is a pass, and none of them is the commit's fault.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from kvstress.core.ruling import Ruled, Ruling
-from kvstress.gate.evidence import First, RatioInterval, Seen, Side, pooled, signatures
+from kvstress.gate.evidence import First, Intervals, Seen, Side, pooled, signatures
 from kvstress.gate.sentence import Latency, Sentence, Sign
 
 # A first failure this much earlier than the baseline's own is an effect: at least so many steps, and such a share.
 LEAST_STEPS, LEAST_SHARE = 2, 0.10
 
 
-def rule(sentence: Sentence, base: Side, head: Side, interval: RatioInterval) -> Ruling:
+def rule(sentence: Sentence, base: Side, head: Side, intervals: Intervals) -> Ruling:
     """`sentence` judged on the runs of both sides; `base` is empty where there is no baseline."""
     if sentence.needs_baseline and not base:
         return _ruling(sentence, Ruled.CANNOT_TELL, "there is no baseline to compare with")
     if sentence.latency is not None:
-        return _latency(sentence, sentence.latency, base, head, interval)
+        return _latency(sentence, sentence.latency, base, head, intervals)
     if sentence.metric == "first_failure":
         return _worst([_first(sentence, base, seen) for seen in head])
     if sentence.metric == "findings.new":
         return _new(sentence, base, head)
-    return _worst([_level(sentence, base, seen) for seen in head])
+    ruling = _worst([_level(sentence, base, seen) for seen in head])
+    return _paced(sentence, ruling, base, head, intervals) if sentence.metric == "throughput" else ruling
 
 
 def _ruling(sentence: Sentence, outcome: Ruled, said: str, **numbers: float | None) -> Ruling:
@@ -125,7 +127,7 @@ def _level(sentence: Sentence, base: Side, seen: Seen) -> Ruling:
     return _ruling(sentence, outcome, said, base=middle, head=value, ratio=_ratio(middle, value))
 
 
-def _latency(sentence: Sentence, latency: Latency, base: Side, head: Side, interval: RatioInterval) -> Ruling:
+def _latency(sentence: Sentence, latency: Latency, base: Side, head: Side, intervals: Intervals) -> Ruling:
     ours = pooled(head, latency.word, latency.phase)
     theirs = pooled(base, latency.word, latency.phase)
     for who, values in (("the head", ours), *((("the baseline", theirs),) if sentence.bound.relative else ())):
@@ -134,7 +136,7 @@ def _latency(sentence: Sentence, latency: Latency, base: Side, head: Side, inter
     value = quantile(ours, latency.quantile)
     middle = quantile(theirs, latency.quantile) if theirs else None
     limit = sentence.bound.at(middle)
-    ratio, span = _ratio(middle, value), interval(theirs, ours, latency.quantile) if theirs else None
+    ratio, span = _ratio(middle, value), intervals.quantile(theirs, ours, latency.quantile) if theirs else None
     outcome = Ruled.MET if limit is not None and sentence.sign.holds(value, limit) else Ruled.NOT_MET
     if outcome is Ruled.NOT_MET and _reaches_back(sentence, span):
         outcome = Ruled.CANNOT_TELL
@@ -153,6 +155,18 @@ def _reaches_back(sentence: Sentence, span: tuple[float, float] | None) -> bool:
     """The measured ratio is beyond the limit; that the true one is, only an interval wholly beyond it says."""
     factor = sentence.bound.factor
     return factor is not None and span is not None and any(sentence.sign.holds(end, factor) for end in span)
+
+
+def _paced(sentence: Sentence, ruling: Ruling, base: Side, head: Side, intervals: Intervals) -> Ruling:
+    """A level that is a pace: where it is not met, its interval says whether that is more than noise."""
+    if ruling.ratio is None:
+        return ruling
+    span = intervals.pace(*(tuple(step for seen in side for step in seen.pace) for side in (base, head)))
+    if span is None:
+        return ruling
+    back = ruling.outcome is Ruled.NOT_MET and _reaches_back(sentence, span)
+    said = f"{ruling.said}; ratio {ruling.ratio:.3f} (95 %: {span[0]:.3f} to {span[1]:.3f})"
+    return replace(ruling, outcome=Ruled.CANNOT_TELL if back else ruling.outcome, said=said, interval=span)
 
 
 def needed(q: float) -> int:

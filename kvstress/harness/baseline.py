@@ -95,7 +95,8 @@ def _check(path: Path, manifest: Manifest, judgement: Judgement, accepting: Acce
 def _packed(seen: Seen) -> dict[str, Any]:
     """`seen` as JSON values: a latency's word and phase become one key."""
     latencies = {f"{word} {phase}": [round(v, 6) for v in values] for (word, phase), values in seen.latencies.items()}
-    packed: dict[str, Any] = msgspec.to_builtins(replace(seen, latencies={}))
+    rounded = tuple((tokens, round(seconds, 6)) for tokens, seconds in seen.pace)
+    packed: dict[str, Any] = msgspec.to_builtins(replace(seen, latencies={}, pace=rounded))
     return {**packed, "signatures": sorted(seen.signatures), "latencies": latencies}
 
 

@@ -14,8 +14,8 @@ from kvstress.core.errors import UsageError
 from kvstress.core.manifest import Manifest
 from kvstress.core.ruling import Ruled, Ruling, worst
 from kvstress.core.verdict import Judgement, Verdict
-from kvstress.gate.evidence import Seen, Side
-from kvstress.gate.interval import ratio_interval
+from kvstress.gate.evidence import Intervals, Seen, Side
+from kvstress.gate.interval import pace_interval, ratio_interval
 from kvstress.gate.judging import rule
 from kvstress.gate.sentence import Sentence, of_workload, parse
 from kvstress.harness import baseline
@@ -34,6 +34,7 @@ PICTURE = "fill.png"
 # What is required where neither the command line nor the workload says anything.
 WITH_BASELINE = ("first_failure >= baseline", "findings.new == 0")
 WITHOUT = ("failures == 0",)
+_INTERVALS = Intervals(quantile=ratio_interval, pace=pace_interval)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ def _paired(heads: Sequence[Head], base: Base, sentences: Sequence[Sentence], op
             f"differ (plan {stranger.seen.plan[:12]}, baseline {', '.join(sorted(plan[:12] for plan in plans))})"
         )
     side: Side = tuple(head.seen for head in heads)
-    return [rule(sentence, base.side, side, ratio_interval) for sentence in sentences]
+    return [rule(sentence, base.side, side, _INTERVALS) for sentence in sentences]
 
 
 def write(found: Verdicts, folder: Path) -> dict[str, Any]:

@@ -7,9 +7,10 @@ uniform sample (reservoir) whose draws are seeded: the same run always gives the
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Generic, TypeVar
 
 from kvstress.core import latency
-from kvstress.core.events import Event, RequestSent
+from kvstress.core.events import Event, RequestSent, StepEnded
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Outcome
@@ -22,16 +23,18 @@ from kvstress.store import rundir
 
 SAMPLES_KEPT = 5_000
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
-class Reservoir:
+class Reservoir(Generic[T]):
     """A uniform sample of at most SAMPLES_KEPT of any number of values (Vitter's algorithm R)."""
 
-    kept: list[float] = field(default_factory=list)
+    kept: list[T] = field(default_factory=list)
     total: int = 0
     _random: Random = field(default_factory=lambda: Random(0))
 
-    def add(self, value: float) -> None:
+    def add(self, value: T) -> None:
         """Take one more value."""
         self.total += 1
         if len(self.kept) < SAMPLES_KEPT:
@@ -44,29 +47,37 @@ class Reservoir:
 class _Timings:
     """Latencies of completed step requests by word and phase, and the tokens they generated over the time they took."""
 
-    latencies: dict[tuple[str, str], Reservoir] = field(default_factory=dict)
+    latencies: dict[tuple[str, str], Reservoir[float]] = field(default_factory=dict)
+    pace: Reservoir[tuple[float, float]] = field(default_factory=Reservoir)
     capacity: float | None = None
     tokens: int | None = None
     began: float | None = None
     ended: float = 0.0
-    _phases: dict[str, str] = field(default_factory=dict)
+    _phases: dict[str, tuple[int | None, str]] = field(default_factory=dict)
+    _open: dict[int, float] = field(default_factory=dict)
 
     def see(self, event: Event) -> None:
         if isinstance(event, RequestSent) and event.origin is Origin.STEP:
-            self._phases[event.request] = event.phase
+            self._phases[event.request] = event.step, event.phase
         elif isinstance(event, Exchange):
             self._exchange(event)
+        elif isinstance(event, StepEnded):
+            # A step whose tokens nobody counted has no pace; it is not one of 0.
+            if (tokens := self._open.pop(event.step, None)) is not None and event.seconds > 0:
+                self.pace.add((tokens, event.seconds))
         elif isinstance(event, Sample) and event.kv_capacity is not None:
             self.capacity = max(self.capacity or 0.0, event.kv_capacity)
 
     def _exchange(self, event: Exchange) -> None:
-        phase = self._phases.pop(event.request, None)
+        step, phase = self._phases.pop(event.request, (None, None))
         if phase is None or event.outcome is not Outcome.COMPLETED:
             return
         self.began = event.sent if self.began is None else min(self.began, event.sent)
         self.ended = max(self.ended, event.ended)
         if event.usage is not None and event.usage.completion_tokens is not None:
             self.tokens = (self.tokens or 0) + event.usage.completion_tokens
+            if step is not None:
+                self._open[step] = self._open.get(step, 0.0) + event.usage.completion_tokens
         single = {"e2e": latency.e2e(event), "ttft": latency.ttft(event), "tpot": latency.tpot(event)}
         for word, value in single.items():
             if value is not None:
@@ -114,6 +125,7 @@ def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
         },
         signatures=failing,
         latencies={key: tuple(reservoir.kept) for key, reservoir in timings.latencies.items()},
+        pace=tuple(timings.pace.kept),
     )
 
 

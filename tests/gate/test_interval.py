@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from kvstress.gate.interval import ratio_interval
+from kvstress.gate.interval import pace_interval, ratio_interval
 
 
 def drawn(seed: int, count: int, scale: float = 1.0) -> list[float]:
@@ -27,6 +27,21 @@ def test_more_requests_make_it_narrower_and_nothing_makes_it_random() -> None:
     assert few is not None and many is not None
     assert many[1] - many[0] < (few[1] - few[0]) / 2
     assert ratio_interval(drawn(1, 40), drawn(2, 40), 0.95) == few
+
+
+def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_steps() -> None:
+    def steps(seed: int, factor: float) -> list[tuple[float, float]]:
+        return [(64.0, value * factor) for value in drawn(seed, 40)]
+
+    covered = 0
+    for seed in range(40):
+        span = pace_interval(steps(seed, 1.0), steps(seed + 1_000, 1.25))
+        assert span is not None
+        covered += span[0] <= 0.8 <= span[1]
+    # 38 are expected of 40; 31 or fewer happen by chance once in a thousand times.
+    assert covered >= 32
+    assert pace_interval(steps(1, 1.0)[:7], steps(2, 1.0)) is None
+    assert pace_interval([(0.0, 1.0)] * 9, steps(2, 1.0)) is None
 
 
 @pytest.mark.parametrize(("base", "head"), [([], [1.0]), ([1.0], []), ([0.0, 0.0], [1.0])])

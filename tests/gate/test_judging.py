@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from kvstress.core.ruling import Ruled
-from kvstress.gate.evidence import First, Seen
+from kvstress.gate.evidence import First, Intervals, Seen
 from kvstress.gate.judging import needed, quantile, rule
 from kvstress.gate.sentence import parse
 
@@ -30,8 +30,12 @@ def timed(values: Sequence[float]) -> Seen:
     return Seen(run="r", plan="p", first=none_in(9), latencies=latencies)
 
 
+def intervals(span: tuple[float, float] | None) -> Intervals:
+    return Intervals(quantile=lambda *_: span, pace=lambda *_: span)
+
+
 def outcome(text: str, base: Sequence[Seen], head: Sequence[Seen], span: tuple[float, float] | None = None) -> Ruled:
-    return rule(parse(text), tuple(base), tuple(head), lambda *_: span).outcome
+    return rule(parse(text), tuple(base), tuple(head), intervals(span)).outcome
 
 
 @pytest.mark.parametrize(
@@ -98,12 +102,20 @@ def test_a_ratio_beyond_its_limit_fails_only_with_its_whole_interval() -> None:
     assert outcome("ttft_warm_p95 <= 1s", base, head, (0.5, 2.0)) is Ruled.NOT_MET
 
 
+def test_a_pace_that_is_slower_by_no_more_than_noise_does_not_fail() -> None:
+    base, head = [seen(None, throughput=100.0)], [seen(None, throughput=90.0)]
+    assert outcome("throughput >= 0.95x", base, head, (0.85, 0.94)) is Ruled.NOT_MET
+    assert outcome("throughput >= 0.95x", base, head, (0.85, 1.02)) is Ruled.CANNOT_TELL
+    assert outcome("throughput >= 0.95x", base, head) is Ruled.NOT_MET
+    assert outcome("throughput >= 0.85x", base, head, (0.80, 0.99)) is Ruled.MET
+
+
 def test_too_few_samples_do_not_pass() -> None:
     few, many = [timed([1.0] * 19)], [timed([1.0] * 20)]
     assert outcome("ttft_warm_p95 <= 1.10x", many, few) is Ruled.CANNOT_TELL
     assert outcome("ttft_warm_p95 <= 1.10x", few, many) is Ruled.CANNOT_TELL
     assert outcome("itl_warm_p50 <= 1s", [], many) is Ruled.CANNOT_TELL
-    assert "only streamed" in rule(parse("itl_p50 <= 1s"), (), tuple(many), lambda *_: None).said
+    assert "only streamed" in rule(parse("itl_p50 <= 1s"), (), tuple(many), intervals(None)).said
     assert [needed(q) for q in (0.5, 0.9, 0.95, 0.99, 1.0)] == [2, 10, 20, 100, 1]
 
 
