@@ -111,11 +111,23 @@ def submit(engine: Engine, ask: Ask) -> Job:
 
 
 def _deliver(loop: asyncio.AbstractEventLoop, job: Job, index: int) -> Callable[[Output], None]:
+    """An answer in one piece crosses to the loop in one piece: waking it for every token would slow the engine."""
+    held: list[tuple[int, Output]] = []
+
     def deliver(output: Output) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(job.outputs.put_nowait, (index, output))
+        nonlocal held
+        held.append((index, output))
+        ends = isinstance(output, Failure) or (isinstance(output, Chunk) and output.finish_reason is not None)
+        if (job.ask.stream or ends) and not loop.is_closed():
+            loop.call_soon_threadsafe(_put, job, held)
+            held = []
 
     return deliver
+
+
+def _put(job: Job, outputs: list[tuple[int, Output]]) -> None:
+    for output in outputs:
+        job.outputs.put_nowait(output)
 
 
 async def _watch(receive: Receive, job: Job) -> None:

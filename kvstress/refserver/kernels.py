@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from kvstress.refserver.model import CODE_DIM, F32, HEAD_DIM, SINK_SCORE, U8, recency
+from kvstress.refserver.model import F32, SINK_SCORE, U8, recency
 
 _FAINTEST = np.float32(-60)
 
@@ -34,11 +34,6 @@ class KvFormat:
         """Values of bytes, same shape; may hold NaN."""
         return np.take(self.meaning, raw)
 
-    def decode_into(self, raw: U8, out: F32) -> None:
-        """The same into `out`, of the same shape."""
-        # Any byte has a meaning; the default mode would check and, to be able to raise, fill a copy first.
-        np.take(self.meaning, raw, out=out, mode="clip")
-
 
 def _fp8() -> KvFormat:
     meaning = np.arange(256, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
@@ -54,27 +49,27 @@ def _int8() -> KvFormat:
 KV_FORMATS = {"fp8": _fp8(), "int8": _int8()}
 
 
-def attend(kv: F32, queries: F32, lengths: list[int], inert: bool) -> F32:
+def attend(keys: F32, values: F32, queries: F32, lengths: list[int], inert: bool) -> F32:
     """Attention output of one head for several rows.
 
-    `kv` is (positions, 64), keys then values, in whole pages; `queries` is (rows, 32); row i sees the first
-    `lengths[i]` positions. Returns (rows, 32), NaN where the bytes made it so.
+    `keys` is (32, positions) and `values` (positions, 32), in whole pages; `queries` is (rows, 32); row i sees the
+    first `lengths[i]` positions. Returns (rows, 32), NaN where the bytes made it so.
     """
-    keys, values = kv[:, :HEAD_DIM], kv[:, HEAD_DIM:CODE_DIM]
     first_dead = min(lengths)
-    dead = np.arange(first_dead, kv.shape[0]) >= np.array(lengths).reshape(-1, 1)
-    weights: F32 = queries @ keys.T
+    dead = np.arange(first_dead, keys.shape[1]) >= np.array(lengths).reshape(-1, 1)
+    weights: F32 = queries @ keys
     for row, length in enumerate(lengths):
         weights[row, :length] += recency()[-length:]
     weights[:, first_dead:][dead] = -np.inf
     peak = np.maximum(weights.max(axis=1, keepdims=True), np.float32(SINK_SCORE))
     weights -= peak
-    # exp would give denormals, which the product below takes a hundred times as long over as over zeros.
-    weights[weights < _FAINTEST] = -np.inf
-    np.exp(weights, out=weights)
-    total = weights.sum(axis=1, keepdims=True) + np.exp(np.float32(SINK_SCORE) - peak)
-    if inert:
-        values = values.copy()
-        values[max(lengths) :] = 0
-    out: F32 = (weights @ values) / total
+    # exp would give denormals, which the product below takes a hundred times as long over as over zeros. Whole-array
+    # steps, because writing through a mask costs as much as the product; what is no number stays so in each of them.
+    np.maximum(weights, _FAINTEST, out=weights)
+    heard = weights > _FAINTEST
+    shares = np.exp(weights, out=weights)
+    shares *= heard
+    total = shares.sum(axis=1, keepdims=True) + np.exp(np.float32(SINK_SCORE) - peak)
+    used = max(lengths) if inert else keys.shape[1]
+    out: F32 = (shares[:, :used] @ values[:used]) / total
     return out

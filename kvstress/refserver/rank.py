@@ -13,7 +13,7 @@ import numpy as np
 
 from kvstress.refserver import kernels, model
 from kvstress.refserver.geometry import PAGE_BYTES, PAGE_TOKENS, ROW_BYTES, Geometry
-from kvstress.refserver.model import CODE_DIM, F32, HISTORY, I32, KV_HEADS, U8
+from kvstress.refserver.model import CODE_DIM, F32, HEAD_DIM, HISTORY, I32, KV_HEADS, U8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +35,16 @@ class Partial:
     recurrent: F32
 
 
-def _empty_view(heads: int) -> F32:
-    return np.zeros((heads, 0, CODE_DIM), np.float32)
-
-
 @dataclass(slots=True, kw_only=True)
 class Working:
-    """What one running request has in registers: its recurrent state, and the KV pages it has loaded."""
+    """What one running request has in registers: its recurrent state, and the KV pages it has loaded.
+
+    `keys` is (heads, 32, positions) and `values` (heads, positions, 32), each as the product that reads it wants it.
+    """
 
     state: F32
-    loaded: F32
+    keys: F32
+    values: F32
     versions: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
@@ -71,7 +71,8 @@ class Rank:
     def begin(self, request: int, slot: int | None) -> None:
         """Give `request` a recurrent state: zero, or the row of `slot` as it lies in the pool."""
         state = np.zeros_like(self.inputs) if slot is None else self.row(slot).copy()
-        self.working[request] = Working(state=state, loaded=_empty_view(len(self.heads)))
+        keys, values = self._room(0)
+        self.working[request] = Working(state=state, keys=keys, values=values)
 
     def forget(self, request: int) -> None:
         """Drop what `request` had in registers."""
@@ -110,11 +111,11 @@ class Rank:
     def prefill_output(self, request: int, length: int, context: I32, pages: list[int], token: int) -> Partial:
         """The output after the last prompt token, from live positions only; `context` is (1, HISTORY)."""
         working = self.working[request]
-        live = np.zeros((len(self.heads), len(pages) * PAGE_TOKENS, CODE_DIM), np.float32)
-        raw = self.pages[pages].swapaxes(0, 1).reshape(len(self.heads), -1, CODE_DIM)
-        live[:, :length] = self.format.decode(raw[:, :length])
+        keys, values = self._room(len(pages))
+        self._decode(pages, keys, values)
+        keys[:, :, length:], values[:, length:] = 0, 0
         recurrent = model.readout(working.state, token).reshape(1, -1)
-        return Partial(attention=self._attend(live, context, [length]), recurrent=recurrent)
+        return Partial(attention=self._attend(keys, values, context, [length]), recurrent=recurrent)
 
     def decode(self, request: int, tokens: I32, start: int, contexts: I32, pages: list[int]) -> Partial:
         """One round: write the KV of the new tokens, read whole pages. The state is left as it was; see `commit`.
@@ -125,7 +126,8 @@ class Rank:
         working = self.working[request]
         self._load(working, pages)
         lengths = [start + row + 1 for row in range(contexts.shape[0])]
-        attention = self._attend(working.loaded[:, : len(pages) * PAGE_TOKENS], contexts, lengths)
+        end = len(pages) * PAGE_TOKENS
+        attention = self._attend(working.keys[:, :, :end], working.values[:, :end], contexts, lengths)
         return Partial(attention=attention, recurrent=self._look_ahead(working.state, tokens, start))
 
     def commit(self, request: int, tokens: I32, start: int) -> None:
@@ -135,14 +137,14 @@ class Rank:
     def _look_ahead(self, state: F32, tokens: I32, start: int) -> F32:
         state = state.copy()
         rows = []
-        for row in range(tokens.size - HISTORY):
-            model.advance(state, tokens[row : row + HISTORY + 1], start + row, self.inputs, self.decay)
+        for row, (feature, value) in enumerate(zip(*model.state_entries(tokens), strict=True)):
+            model.advance_one(state, feature, value, start + row, self.inputs, self.decay)
             rows.append(model.readout(state, int(tokens[row + HISTORY])))
         return np.stack(rows)
 
-    def _attend(self, loaded: F32, contexts: I32, lengths: list[int]) -> F32:
+    def _attend(self, keys: F32, values: F32, contexts: I32, lengths: list[int]) -> F32:
         outputs = [
-            kernels.attend(loaded[index], model.query(contexts, head), lengths, self.inert)
+            kernels.attend(keys[index], values[index], model.query(contexts, head), lengths, self.inert)
             for index, head in enumerate(self.heads)
         ]
         return np.hstack(outputs)
@@ -159,23 +161,40 @@ class Rank:
 
     def _load(self, working: Working, pages: list[int]) -> None:
         """Bring the loaded copy up to date with the bytes in the pool, page by page."""
-        have = working.versions.size
-        if len(pages) > have:
-            grown = np.zeros((len(self.heads), max(len(pages), have * 5 // 4) * PAGE_TOKENS, CODE_DIM), np.float32)
-            grown[:, : working.loaded.shape[1]] = working.loaded
-            working.loaded = grown
-            working.versions = np.pad(working.versions, (0, grown.shape[1] // PAGE_TOKENS - have))
+        self._grow(working, len(pages))
         current = self.versions[pages]
         stale = np.flatnonzero(working.versions[: len(pages)] != current)
-        if stale.size == len(pages):  # a restored prompt: straight into place, without two copies of it on the way
-            end = len(pages) * PAGE_TOKENS
-            for index in range(len(self.heads)):
-                self.format.decode_into(self.pages[pages, index].reshape(end, CODE_DIM), working.loaded[index, :end])
-            working.versions[: len(pages)] = current
-        elif stale.size:
-            by_page = working.loaded.reshape(len(self.heads), -1, PAGE_TOKENS, CODE_DIM)
-            by_page[:, stale] = self.format.decode(self.pages[np.array(pages)[stale]]).swapaxes(0, 1)
-            working.versions[stale] = current[stale]
+        if stale.size == len(pages):
+            self._decode(pages, working.keys, working.values)
+        for place in stale if stale.size < len(pages) else ():
+            positions = slice(place * PAGE_TOKENS, (place + 1) * PAGE_TOKENS)
+            page = self.format.decode(self.pages[pages[place]])
+            working.keys[:, :, positions] = page[:, :, :HEAD_DIM].swapaxes(1, 2)
+            working.values[:, positions] = page[:, :, HEAD_DIM:]
+        working.versions[stale] = current[stale]
+
+    def _grow(self, working: Working, pages: int) -> None:
+        have = working.versions.size
+        if pages <= have:
+            return
+        keys, values = self._room(max(pages, have * 5 // 4))
+        keys[:, :, : have * PAGE_TOKENS], values[:, : have * PAGE_TOKENS] = working.keys, working.values
+        working.keys, working.values = keys, values
+        working.versions = np.pad(working.versions, (0, keys.shape[2] // PAGE_TOKENS - have))
+
+    def _room(self, pages: int) -> tuple[F32, F32]:
+        """Keys and values of so many pages, all 0."""
+        heads, positions = len(self.heads), pages * PAGE_TOKENS
+        return np.zeros((heads, HEAD_DIM, positions), np.float32), np.zeros((heads, positions, HEAD_DIM), np.float32)
+
+    def _decode(self, pages: list[int], keys: F32, values: F32) -> None:
+        """The meaning of all bytes of `pages`, dead positions too, into the first positions of `keys` and `values`."""
+        end = len(pages) * PAGE_TOKENS
+        for index in range(len(self.heads)):
+            raw = self.pages[pages, index].reshape(end, CODE_DIM)
+            # Bytes are turned round before they are decoded: they are a quarter of the size then.
+            keys[index, :, :end] = self.format.decode(np.ascontiguousarray(raw[:, :HEAD_DIM].T))
+            values[index, :end] = self.format.decode(raw[:, HEAD_DIM:])
 
 
 assert PAGE_BYTES == KV_HEADS * PAGE_TOKENS * CODE_DIM

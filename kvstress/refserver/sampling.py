@@ -51,7 +51,7 @@ def logits(partial: Partial) -> F32:
     """(rows, vocabulary) from the outputs of all ranks. Word frequency counts as far as no head found a match."""
     said = partial.attention * model.head_weights()
     silence = 1 - np.minimum(1, np.abs(partial.attention).mean(axis=1, keepdims=True))
-    out: F32 = (said + RECURRENT_GAIN * partial.recurrent) @ model.token_codes().T
+    out: F32 = (said + RECURRENT_GAIN * partial.recurrent) @ model.output_embedding()
     out += silence * model.token_bias()
     out += model.unspeakable()
     return out
