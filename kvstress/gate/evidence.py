@@ -21,10 +21,11 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """`failed`: the first failure was at `step`; else none in `step` steps."""
+    """`failed`: the first failure was at `step`, with `signature`; else none in `step` steps."""
 
     step: int
     failed: bool
+    signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

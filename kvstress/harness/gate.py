@@ -14,6 +14,7 @@ from kvstress.core.errors import UsageError
 from kvstress.core.manifest import Manifest
 from kvstress.core.ruling import Ruled, Ruling, worst
 from kvstress.core.verdict import Judgement, Verdict
+from kvstress.gate.change import changed
 from kvstress.gate.evidence import Intervals, Seen, Side
 from kvstress.gate.interval import pace_interval, ratio_interval
 from kvstress.gate.judging import rule
@@ -79,6 +80,7 @@ def gate(options: GateOptions, runs: Sequence[Path]) -> Verdicts:
         rulings=rulings,
         heads=tuple((head.manifest, head.judgement) for head in heads),
         baseline=base.said,
+        compared=changed(base.side, tuple(head.seen for head in heads)).words if base.side else None,
     )
     return Verdicts(gated=gated, heads=heads, base=base)
 

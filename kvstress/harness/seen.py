@@ -131,5 +131,6 @@ def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
 
 def _first(judgement: Judgement) -> First | None:
     if judgement.first_failure is not None:
-        return First(step=judgement.first_failure.step, failed=True)
+        first = judgement.first_failure
+        return First(step=first.step, failed=True, signature=first.signature)
     return None if judgement.censored_at is None else First(step=judgement.censored_at, failed=False)

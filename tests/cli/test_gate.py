@@ -16,18 +16,20 @@ def run(folder: Path, name: str, server: str) -> None:
 
 
 def test_the_fix_taken_out_fails_the_gate_at_the_failing_prompt_and_put_in_it_passes(tmp_path: Path) -> None:
-    for name, server in (("fixed", FIXED), ("unfixed", UNFIXED)):
+    for name, server in (("fixed", FIXED), ("unfixed", UNFIXED), ("again", UNFIXED)):
         run(tmp_path, name, server)
     page = {"GITHUB_STEP_SUMMARY": str(tmp_path / "page.md")}
     told = ("--allow-reference", "--out", "out")
-    worse = kvstress("gate", "unfixed", "--baseline", "fixed", *told, "--github", cwd=tmp_path, env=page)
+    worse = kvstress("gate", "unfixed", "again", "--baseline", "fixed", *told, "--github", cwd=tmp_path, env=page)
     assert worse.returncode == 1, worse.stdout + worse.stderr
+    assert "FAIL; REGRESSED: first failure at prompt 3, which every run of the baseline passed" in worse.stdout
     assert re.search(r"NOT MET +first_failure >= baseline +unfixed: first failure at prompt 3", worse.stdout)
     assert "::error title=kvstress%3A NOT MET%3A first_failure >= baseline::" in worse.stderr
     assert "prepared model reported device error 6" in (tmp_path / "page.md").read_text()
     better = kvstress("gate", "fixed", "--baseline", "unfixed", *told, "--json", cwd=tmp_path)
     assert better.returncode == 0, better.stdout + better.stderr
-    assert json.loads(better.stdout)["verdict"] == "PASS"
+    found = json.loads(better.stdout)
+    assert found["verdict"] == "PASS" and found["compared"].startswith("IMPROVED: no failure in 6 prompts")
     assert json.loads((tmp_path / "out" / "gate.json").read_text()) == json.loads(better.stdout)
 
 
