@@ -53,6 +53,11 @@ class Prepared:
         """False when prompts come from data files byte for byte, and there is no stream to learn the ending of."""
         return self.data is None or self.streams
 
+    @property
+    def tells(self) -> bool:
+        """True when prompts carry planted facts."""
+        return self.data is None and bool(getattr(self.spec.source, "facts", False))
+
     def plan_for(self, model: str | None, sizing: Sizing) -> Plan:
         """The plan in the server's own tokens; its digest is the draft's."""
         return build.plan(

@@ -202,7 +202,8 @@ def _resumed(live: _Live, cut: Cut) -> Manifest:
 
 async def _new(live: _Live) -> Manifest:
     prepared = live.prepared
-    asked = sizing.requests(live.look.model, prepared.options.seed, stream=prepared.streams) if prepared.probes else ()
+    seed, shape = prepared.options.seed, {"stream": prepared.streams, "told": prepared.tells}
+    asked = sizing.requests(live.look.model, seed, **shape) if prepared.probes else ()
     answers = [await _probe(live, request) for request in asked]
     sized = sizing.measure(asked, tuple(answers))
     plan = prepared.plan_for(live.look.model, sized)

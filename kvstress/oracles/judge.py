@@ -18,10 +18,12 @@ from kvstress.oracles.abort import Abort
 from kvstress.oracles.admit import Admit
 from kvstress.oracles.blast import Blast
 from kvstress.oracles.cachedtok import CachedTokens
+from kvstress.oracles.canary import Canary
 from kvstress.oracles.conclusion import conclude
 from kvstress.oracles.coverage import CoverageFold
 from kvstress.oracles.degen import Degen
 from kvstress.oracles.empty import Empty
+from kvstress.oracles.foreign import Foreign
 from kvstress.oracles.health import Health
 from kvstress.oracles.liveness import Liveness
 from kvstress.oracles.logprob import Logprob
@@ -54,6 +56,8 @@ ORACLES: tuple[tuple[str, OracleMaker], ...] = (
     ("ABORT", Abort),
     ("QUIESCE", Quiesce),
     ("RECONCILE", Reconcile),
+    ("FOREIGN", Foreign),
+    ("CANARY", Canary),
 )
 
 _FINDINGS_CAP = 500

@@ -16,6 +16,7 @@ from kvstress.workload import draws, text
 from kvstress.workload.body import Messages, user
 from kvstress.workload.dataset import DataFile, Row
 from kvstress.workload.format import Ramp, Spec, SpeedBench
+from kvstress.workload.markers import facts
 
 Data = Mapping[str, DataFile]
 
@@ -75,7 +76,7 @@ def sizes(ramp: Ramp) -> list[int]:
 def _ramp(ramp: Ramp, key: str, sizing: Sizing) -> Content:
     planned = sizes(ramp)
     return Content(
-        prompts=lambda: _generated(((label(tokens), tokens) for tokens in planned), key, sizing),
+        prompts=lambda: _generated(((label(tokens), tokens) for tokens in planned), key, sizing, ramp.facts),
         total=len(planned),
         sentence=f"generated code-like text, {ramp.steps} prompts from {label(ramp.start)} to {label(ramp.end)} tokens",
     )
@@ -83,7 +84,7 @@ def _ramp(ramp: Ramp, key: str, sizing: Sizing) -> Content:
 
 def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
     return Content(
-        prompts=lambda: _generated(_in_turn(source, key), key, sizing),
+        prompts=lambda: _generated(_in_turn(source, key), key, sizing, source.facts),
         total=None,
         sentence="generated stand-in (low-entropy, code-like text), not SPEED-Bench: give --data DIR to send that",
         stand_in=True,
@@ -101,15 +102,16 @@ def _near(context: int, source: SpeedBench, key: str) -> int:
     return context - round(context * source.spread * draws.fraction(f"{key}/length"))
 
 
-def _generated(planned: Iterator[tuple[str, int]], key: str, sizing: Sizing) -> Iterator[Prompt]:
-    """Prompts of the planned (label, tokens)."""
+def _generated(planned: Iterator[tuple[str, int]], key: str, sizing: Sizing, tell: bool) -> Iterator[Prompt]:
+    """Prompts of the planned (label, tokens); `tell`: with planted facts."""
     marks = text.Marks(key)
     for step, (name, tokens) in enumerate(planned):
         units = sizing.units(tokens)
+        told = facts(key, step) if tell else None
         yield Prompt(
             label=name,
-            messages=user(text.prompt(f"{key}/{step}", marks[step], units)),
-            recipe=f"generated text {key}/{step} units={units}",
+            messages=user(text.prompt(f"{key}/{step}", marks[step], units, told)),
+            recipe=f"generated text {key}/{step} units={units}" + (f" {told.recipe}" if told else ""),
             tokens=tokens,
         )
 

@@ -43,6 +43,13 @@ class SpeedBench(Table, frozen=True, kw_only=True, tag="speedbench", tag_field="
     category: Annotated[
         str, Meta(min_length=1, description="with `--data`: only rows whose `category` is this one are sent")
     ] = "low_entropy"
+    facts: Annotated[
+        bool,
+        Meta(
+            description="stand-in only: each prompt tells three codes that nobody could guess and asks for one, so "
+            "that an answer shows what was lost or came from elsewhere"
+        ),
+    ] = True
 
 
 class Ramp(Table, frozen=True, kw_only=True, tag="ramp", tag_field="kind"):
@@ -51,6 +58,13 @@ class Ramp(Table, frozen=True, kw_only=True, tag="ramp", tag_field="kind"):
     start: Annotated[Tokens, Meta(description="size of the first prompt")]
     end: Annotated[Tokens, Meta(description="size of the last prompt")]
     steps: Annotated[int, Meta(ge=2, le=100_000, description="how many prompts, first and last included")] = 20
+    facts: Annotated[
+        bool,
+        Meta(
+            description="each prompt tells three codes that nobody could guess and asks for one, so that an answer "
+            "shows what was lost or came from elsewhere"
+        ),
+    ] = True
 
     def __post_init__(self) -> None:
         """Refuse a ramp that goes down: the first prompt that does not fit is only defined on the way up."""
@@ -150,6 +164,8 @@ class Oracles(Table, frozen=True, kw_only=True):
         "ABORT",
         "QUIESCE",
         "RECONCILE",
+        "FOREIGN",
+        "CANARY",
     )
 
 

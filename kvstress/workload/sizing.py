@@ -9,16 +9,18 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin, Request
 from kvstress.core.sizing import ASSUMED, Sizing, fit
 from kvstress.workload import body, text
+from kvstress.workload.markers import facts
 
 UNITS = (48, 120, 240, 384)
 
 
-def requests(model: str | None, seed: int, *, stream: bool = False) -> tuple[Request, ...]:
+def requests(model: str | None, seed: int, *, stream: bool = False, told: bool = False) -> tuple[Request, ...]:
     """The sizing requests, shortest first: greedy, one token each, about 1,000 prompt tokens in all.
 
-    They are streamed where the workload is, so that they also show how this server ends a healthy stream.
+    They are streamed where the workload is, so that they also show how this server ends a healthy stream; and carry
+    facts where its prompts do (`told`), so that the line's overhead holds for both.
     """
-    return tuple(_request(number, units, model, seed, stream) for number, units in enumerate(UNITS))
+    return tuple(_request(number, units, model, seed, stream, told) for number, units in enumerate(UNITS))
 
 
 def measure(asked: tuple[Request, ...], exchanges: tuple[Exchange, ...]) -> Sizing:
@@ -38,8 +40,9 @@ def measure(asked: tuple[Request, ...], exchanges: tuple[Exchange, ...]) -> Sizi
         return ASSUMED
 
 
-def _request(number: int, units: int, model: str | None, seed: int, stream: bool) -> Request:
-    prompt = text.prompt(f"sizing/{seed}/{number}", str(number), units)
+def _request(number: int, units: int, model: str | None, seed: int, stream: bool, told: bool) -> Request:
+    key = f"sizing/{seed}"
+    prompt = text.prompt(f"{key}/{number}", str(number), units, facts(key, number) if told else None)
     return Request(
         id=f"sizing.{number}",
         step=None,

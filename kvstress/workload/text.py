@@ -10,6 +10,7 @@ token on is the mark it begins with.
 from string import ascii_letters, ascii_lowercase
 
 from kvstress.workload import draws
+from kvstress.workload.markers import Facts, planted
 
 VERBS = ("swap", "keep", "move", "push")
 UNITS_PER_CALL = 6
@@ -19,9 +20,14 @@ QUESTION = "\nWhich call comes next? Answer with the calls only."
 _HEADING = ": calls that sort ten items\n"
 
 
-def prompt(key: str, mark: str, units: int) -> str:
-    """A prompt of `units` lexemes drawn from `key`, begun with `mark` and ended with a short question."""
-    return f"{mark}{_HEADING}{program(key, units)}{QUESTION}"
+def prompt(key: str, mark: str, units: int, facts: Facts | None = None) -> str:
+    """A prompt of `units` lexemes drawn from `key`, begun with `mark` and ended with a short question.
+
+    With `facts` it carries them, and the question is about one of them.
+    """
+    if facts is None:
+        return f"{mark}{_HEADING}{program(key, units)}{QUESTION}"
+    return f"{mark}{_HEADING}{planted(program(key, units), facts)}{facts.question}"
 
 
 def program(key: str, units: int) -> str:
