@@ -66,3 +66,6 @@ live: $(VENV)/.dev ## real engines, each installed on demand outside the tree: a
 
 live-transformers live-llama.cpp live-vllm: live-%: $(VENV)/.dev ## leave that engine running, and say how to stress it
 	@$(BIN)/python -m tests.live.serve $*
+
+finds: $(VENV)/.run ## planted defects and harmless habits against the table of who must find them (under 5 minutes; SEED=1)
+	@$(BIN)/python -m tests.finds --seed $(or $(SEED),0)

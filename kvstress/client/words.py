@@ -27,6 +27,7 @@ _LENGTH = re.compile(
     | tokens?\W+(?:[\w()]+\W+){0,6}exceed
     | longer[ ]than
     | reduce[ ]the[ ]length
+    | shorten[ ](?:the|your)[ ](?:prompt|input|messages?)
     | inputs`?[ ]tokens[ ]\+""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -2,8 +2,8 @@
 
 Compares each exchange's outcome with what a healthy server does. A 5xx, an error envelope
 or a connection that breaks is a failure. A clean refusal is judged by whether the request
-fits: by the context length the server announced, else by the largest prompt that it has
-answered in this run; where neither tells, the refusal is INCONCLUSIVE and says so.
+fits: by the context length the server announced, or its pool where that is smaller, else by the
+largest prompt that it has answered in this run; where neither tells, the refusal is INCONCLUSIVE and says so.
 
 Noisy when: a proxy answers in the server's place; limits that the server enforces but never
 announces (quotas). 429 and 503 with Retry-After are load shedding, never a failure.
@@ -15,6 +15,7 @@ from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
 from kvstress.core.plan import Expect
+from kvstress.core.sample import Sample
 from kvstress.core.units import show_tokens
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.oracles.oracle import about, said
@@ -24,19 +25,22 @@ NAME = "STATUS"
 
 
 class Status:
-    """Keeps the announced limit, the largest total that was answered, and which phases ever completed."""
+    """Keeps the announced limit, the pool's size, the largest total answered, and which phases ever completed."""
 
     def __init__(self, manifest: Manifest) -> None:
         # The announced limit comes as an event, never from the manifest, so that a re-judged run meets it when the
         # live one did.
         del manifest
         self._limit: int | None = None
+        self._pool: float | None = None
         self._answered = 0
         self._completed: set[tuple[str, str]] = set()
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         if isinstance(event, ServerEvent) and event.change is ServerChange.LIMIT:
             self._limit = event.tokens
+        if isinstance(event, Sample) and event.kv_capacity:
+            self._pool = event.kv_capacity
         if not isinstance(event, Exchange) or asked is None:
             return ()
         if event.outcome is Outcome.COMPLETED:
@@ -66,7 +70,9 @@ class Status:
 
     def _too_long(self, exchange: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
         wanted = None if asked.tokens is None else asked.tokens + (asked.max_tokens or 0)
-        room = max(self._limit or 0, self._answered)
+        # A context may be announced for the model and the pool be smaller: what is over either may be refused.
+        announced = min(self._limit or 0, int(self._pool or self._limit or 0))
+        room = max(announced, self._answered)
         if wanted is not None and wanted <= room:
             limit = f"{show_tokens(room)} tokens"
             summary = f"refused as too long though {show_tokens(wanted)} tokens fit in {limit}; {said(exchange)}"

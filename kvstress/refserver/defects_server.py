@@ -7,7 +7,10 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
+from kvstress.refserver import tokenizer
+from kvstress.refserver.hooks import Call
 from kvstress.refserver.planting import Site
 from kvstress.refserver.sequence import Sequence
 
@@ -19,7 +22,22 @@ class EngineKilled(Exception):  # noqa: N818 - an event, planted
 
 
 def stale_alias(site: Site) -> None:
-    """The bug of the report. Nothing to plant: it is there unless a fix is chosen, and the twin is a fix."""
+    """The bug of the report. Nothing to plant: it is there unless a fix is chosen, and the twin is a fix.
+
+    The log says when it failed a request; for the twin, when the pool had first wrapped, which is where it would.
+    """
+    if not site.healthy:
+        site.hooks.failed = lambda sequence: site.fired(sequence.number)
+        return
+    wrapped: set[bool] = set()
+
+    def admit(sequence: Sequence) -> bool:
+        if site.scheduler.memory.counters.evictions and not wrapped:
+            wrapped.add(True)
+            site.fired(sequence.number)
+        return True
+
+    site.hooks.admit = admit
 
 
 def page_leak(site: Site) -> None:
@@ -132,6 +150,15 @@ def gauge_lies(site: Site) -> None:
 
 def admit_hang(site: Site) -> None:
     """A prompt over the pool is let in, never answered, and blocks all behind it. Twin: it is refused."""
+
+    def body(call: Call) -> dict[str, Any]:
+        messages = call.body.get("messages")
+        said = "".join(str(each.get("content")) for each in messages) if isinstance(messages, list) else ""
+        if len(tokenizer.encode(said)) > site.engine.stats.capacity_tokens:
+            site.fired(call)
+        return call.body
+
+    site.hooks.body = body
     site.hooks.oversize = lambda: not site.healthy
 
 

@@ -44,6 +44,8 @@ class Hooks:
     released: Callable[[Sequence, list[int]], list[int]] = lambda sequence, pages: pages
     # *engine* An error to fail a request with when it finds no page, instead of making room.
     no_room: Callable[[Sequence], str | None] = lambda sequence: None
+    # *engine* A request failed because a row of its logits is invalid.
+    failed: Callable[[Sequence], None] = lambda sequence: None
     # A whole answer, and the events of a streamed one.
     answer: Callable[[Call, Response], Response] = lambda call, response: response
     events: Callable[[Call, AsyncIterator[bytes]], AsyncIterator[bytes]] = lambda call, events: events

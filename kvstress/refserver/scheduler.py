@@ -324,6 +324,7 @@ class Scheduler:
         self._retire(sequence, Chunk(text=self.transcripts[sequence].flush(), finish_reason=reason))
 
     def _fail(self, sequence: Sequence) -> None:
+        self.hooks.failed(sequence)
         number = DEVICE_ERRORS[self.device_error]
         message = f"prepared model reported device error {number}"
         self._retire(sequence, Failure(message=message, code=self.device_error))

@@ -39,9 +39,12 @@ class Transcript:
         shaped = row.copy()
         if sequence.limits.ignore_eos:
             shaped[EOS] = -np.inf
-        elif answer and sequence.prompt.question and token_bytes(answer[-1]).endswith(_SENTENCE_ENDS):
+        elif np.isfinite(row[EOS]) and self._ends(sequence, answer):
             shaped[EOS] = shaped.max() + 40
         return shaped
+
+    def _ends(self, sequence: Sequence, answer: list[int]) -> bool:
+        return bool(answer) and sequence.prompt.question and token_bytes(answer[-1]).endswith(_SENTENCE_ENDS)
 
     def add(self, sequence: Sequence, sampled: list[Sampled]) -> Chunk:
         """Append tokens to the sequence until one ends it; returns what became final."""

@@ -19,6 +19,7 @@ from kvstress.core.outcome import Kind
         "`inputs` tokens + `max_new_tokens` must be <= 4096",
         "Please reduce the length of the messages or completion.",
         "Request too large",
+        "The prompt has 9001 tokens and the KV pool of this server holds 6144 tokens in all; shorten the prompt or …",
         "the number of prompt tokens exceeds the limit",
     ],
 )

@@ -31,7 +31,9 @@ def carry_out(case: Case, seed: int, folder: Path) -> Row:
     log.unlink(missing_ok=True)
     began = time.perf_counter()
     try:
-        result = anyio.run(run, _options(case, seed, path / "run", log), lambda manifest: nullcontext(lambda event: None))
+        result = anyio.run(
+            run, _options(case, seed, path / "run", log), lambda manifest: nullcontext(lambda event: None)
+        )
     except KvstressError as problem:
         return _row(case, None, str(problem), log, began, path)
     return _row(case, result, result.judgement.why, log, began, path)

@@ -5,6 +5,7 @@ import pytest
 from kvstress.core.events import Event, RequestSent, ServerChange, ServerEvent
 from kvstress.core.outcome import Kind
 from kvstress.core.plan import Expect
+from kvstress.core.sample import Sample
 from kvstress.core.verdict import Verdict
 from kvstress.oracles.status import Status
 from tests.oracles.runs import answer, manifest, sent
@@ -34,6 +35,14 @@ def test_one_failed_or_broken_answer_is_a_failure(kind: Kind) -> None:
 def test_a_refusal_of_what_fits_the_announced_limit_is_a_failure() -> None:
     asked = sent(0, tokens=90, max_tokens=10)
     assert _seen(_limit(100), asked, answer(asked, Kind.TOO_LONG, status=400)) == [Verdict.FAIL]
+
+
+def test_a_context_announced_for_the_model_promises_nothing_that_the_pool_cannot_hold() -> None:
+    pool = Sample(at=0.0, why="start", kv_capacity=80.0)
+    asked = sent(0, tokens=90, max_tokens=1, expect=Expect.ANSWER_OR_REFUSAL)
+    refused = answer(asked, Kind.TOO_LONG, status=400)
+    assert _seen(_limit(100), pool, asked, refused) == []
+    assert _seen(_limit(100), asked, refused) == [Verdict.FAIL]
 
 
 def test_a_refusal_of_what_does_not_fit_is_nobodys_fault_but_judges_nothing() -> None:
