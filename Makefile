@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference bisect-commits lock clean
+.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference finds bisect-commits lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 

