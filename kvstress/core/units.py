@@ -5,6 +5,7 @@ counts are decimal (`16k` = 16,000) because that is what model cards mean.
 """
 
 import re
+from math import isfinite
 
 from kvstress.core.errors import UsageError
 
@@ -55,5 +56,5 @@ def show_duration(seconds: float) -> str:
 
 
 def show_tokens(count: float) -> str:
-    """`count` tokens with thousands separators."""
-    return f"{round(count):,}"
+    """`count` tokens with thousands separators; what is no count of anything (a server may say `inf`) as it is."""
+    return f"{round(count):,}" if isfinite(count) else f"{count:g}"

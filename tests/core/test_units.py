@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvstress.core.errors import UsageError
-from kvstress.core.units import duration, memory, show_duration, tokens
+from kvstress.core.units import duration, memory, show_duration, show_tokens, tokens
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,7 @@ def test_every_duration_can_be_shown(seconds: float) -> None:
 def test_a_shown_duration_never_says_sixty_seconds() -> None:
     assert show_duration(119.7) == "2 m 00 s"
     assert show_duration(3_720) == "1 h 02 m"
+
+
+def test_a_count_that_is_no_number_is_shown_and_not_raised() -> None:
+    assert [show_tokens(count) for count in (1234.0, float("inf"), float("nan"))] == ["1,234", "inf", "nan"]
