@@ -13,6 +13,7 @@ import typer
 from kvstress import __version__
 from kvstress.cli.baseline import baseline_app
 from kvstress.cli.bisect import bisect_command
+from kvstress.cli.compare import compare_command
 from kvstress.cli.for_git import code_for_git
 from kvstress.cli.gate import gate_command
 from kvstress.cli.judge import judge_command
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("bisect")(bisect_command)
+app.command("compare", context_settings={"ignore_unknown_options": True})(compare_command)
 app.command("gate")(gate_command)
 app.command("judge")(judge_command)
 app.command("report")(report_command)

@@ -7,7 +7,7 @@ uniform sample (reservoir) whose draws are seeded: the same run always gives the
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kvstress.core import latency
 from kvstress.core.events import Event, RequestSent, StepEnded
@@ -19,7 +19,7 @@ from kvstress.core.sample import Sample
 from kvstress.core.verdict import Judgement, Verdict
 from kvstress.gate.evidence import First, Seen
 from kvstress.oracles.judge import Judge
-from kvstress.store import rundir
+from kvstress.store import glance, rundir
 
 SAMPLES_KEPT = 5_000
 
@@ -121,6 +121,7 @@ def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
             "failures": float(judgement.verdict is Verdict.FAIL),
             "errors": float(sum(judgement.requests.get(bad, 0) for bad in ("failed", "broken", "lost"))),
             "findings": float(len(failing)),
+            "requests": float(sum(judgement.requests.values())),
             "throughput": timings.throughput,
         },
         signatures=failing,
@@ -134,3 +135,52 @@ def _first(judgement: Judgement) -> First | None:
         first = judgement.first_failure
         return First(step=first.step, failed=True, signature=first.signature)
     return None if judgement.censored_at is None else First(step=judgement.censored_at, failed=False)
+
+
+def skim(path: Path) -> tuple[Manifest, Seen]:
+    """The run at `path` from its tables and its verdict as it stands, for runs too long to be judged anew in passing.
+
+    Single gaps between chunks are not in the tables. Raises UsageError and CannotJudgeError as `look` does.
+    """
+    manifest, told = rundir.read_manifest(path), glance.verdict(path)
+    latencies: dict[tuple[str, str], Reservoir[float]] = {}
+    tokens: dict[int, int] = {}
+    for timed in glance.completed(path):
+        for word, value in (("e2e", timed.e2e), ("ttft", timed.ttft), ("tpot", timed.tpot)):
+            if value is not None:
+                latencies.setdefault((word, timed.phase), Reservoir()).add(value)
+        if timed.tokens is not None:
+            tokens[timed.step] = tokens.get(timed.step, 0) + timed.tokens
+    pace: Reservoir[tuple[float, float]] = Reservoir()
+    for step, seconds in glance.step_seconds(path):
+        if (generated := tokens.pop(step, None)) is not None and seconds > 0:
+            pace.add((float(generated), seconds))
+    return manifest, _skimmed(manifest, told, latencies, pace, glance.capacity(path))
+
+
+def _skimmed(
+    manifest: Manifest,
+    told: dict[str, Any],
+    latencies: dict[tuple[str, str], Reservoir[float]],
+    pace: Reservoir[tuple[float, float]],
+    capacity: float | None,
+) -> Seen:
+    failing = frozenset(one["signature"] for one in told["findings"] if one["verdict"] == Verdict.FAIL.name)
+    fill, requests = told["pool_fill"], told["requests"]
+    first, censored = told["first_failure"], told["censored_at"]
+    ended = None if censored is None else First(step=censored, failed=False)
+    return Seen(
+        run=manifest.run,
+        plan=manifest.plan_digest,
+        first=ended if first is None else First(step=first["step"], failed=True, signature=first["signature"]),
+        levels={
+            "pool_fill": None if fill is None else float(fill["step"]),
+            "capacity": capacity,
+            "errors": float(sum(requests.get(bad, 0) for bad in ("failed", "broken", "lost"))),
+            "requests": float(sum(requests.values())),
+            "findings": float(len(failing)),
+        },
+        signatures=failing,
+        latencies={key: tuple(reservoir.kept) for key, reservoir in latencies.items()},
+        pace=tuple(pace.kept),
+    )

@@ -19,7 +19,7 @@ from kvstress.workload.pacing import dues
 from kvstress.workload.spec import builtins
 
 # What decides which bytes are sent and when; a cap or an oracle more leaves two runs comparable.
-_TRAFFIC = ("source", "phases", "schedule", "sampling", "stream")
+TRAFFIC = ("source", "phases", "schedule", "sampling", "stream")
 
 
 def data_stems(spec: Spec) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ def plan(
         hunts=spec.hunts,
         seed=seed,
         parameters=parameters,
-        traffic={key: parameters[key] for key in _TRAFFIC},
+        traffic={key: parameters[key] for key in TRAFFIC},
         schedule=Schedule(kind="closed" if spec.schedule.kind == "closed" else "open", lanes=spec.schedule.lanes),
         limits=Limits(max_steps=spec.stop.max_steps, max_duration=spec.stop.max_duration),
         phases=spec.phase_names(),

@@ -14,11 +14,19 @@ from typing import Any
 KVSTRESS = Path(sys.executable).with_name("kvstress")
 
 
-def kvstress(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run kvstress to its end."""
+def kvstress(
+    *words: str | Path, cwd: Path, env: Mapping[str, str] | None = None, seconds: float = 110
+) -> subprocess.CompletedProcess[str]:
+    """Run kvstress to its end, which must come within `seconds`."""
     command = [str(KVSTRESS), *map(str, words)]
     return subprocess.run(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=110, check=False
+        command,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
 
 

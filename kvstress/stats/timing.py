@@ -1,0 +1,115 @@
+"""Latencies and throughput of two sides as ratios with intervals: a timing without its uncertainty is no result.
+
+A ratio is worse when its whole interval lies beyond the least effect, unchanged when it lies within it on both
+sides, and otherwise nobody can tell. With one run a side the difference between two starts of a server is
+in no interval, so such a row never says worse or better.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kvstress.stats import resample
+from kvstress.stats.facts import Change, Row, Side
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# The least effect on a time or a rate; its reciprocal on the other side.
+LEAST = 1.10
+FEWEST = 8
+_QUANTILES = (0.5, 0.95)
+
+
+def timing_rows(base: Side, head: Side) -> Iterator[tuple[Row, float | None]]:
+    """A row for the median and one for the 95th percentile of each timing on both sides, each with its p-value."""
+    for name in sorted({name for facts in base for name in facts.samples} & {n for f in head for n in f.samples}):
+        runs = _runs(base, name), _runs(head, name)
+        for q in _QUANTILES:
+            # A percentile of fewer values than lie beyond it once would be their largest.
+            if min(sum(map(len, side)) for side in runs) >= max(FEWEST, 2 / (1 - q)):
+                yield _row(f"{name} p{100 * q:.0f}", runs, partial(_quantile, q=q), "s", up_is_worse=True)
+
+
+def pace_row(base: Side, head: Side) -> Iterator[tuple[Row, float | None]]:
+    """The throughput row: tokens generated over the time that steps took."""
+    runs = _paces(base), _paces(head)
+    if min(sum(map(len, side)) for side in runs) >= FEWEST:
+        yield _row("throughput", runs, _pace, "tok/s", up_is_worse=False)
+
+
+def _runs(side: Side, name: str) -> "list[NDArray[np.float64]]":
+    import numpy as np
+
+    return [np.asarray(facts.samples[name], dtype=float) for facts in side if facts.samples.get(name)]
+
+
+def _paces(side: Side) -> "list[NDArray[np.float64]]":
+    import numpy as np
+
+    return [np.asarray(facts.pace, dtype=float) for facts in side if facts.pace]
+
+
+def _quantile(values: "NDArray[np.float64]", q: float) -> float:
+    """The nearest-rank quantile: a value that was measured."""
+    import numpy as np
+
+    place = min(len(values) - 1, int(q * len(values)))
+    return float(np.partition(values, place)[place])
+
+
+def _pace(steps: "NDArray[np.float64]") -> float:
+    tokens, seconds = steps.sum(axis=0)
+    return float(tokens / seconds)
+
+
+def _row(
+    metric: str,
+    runs: "tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]",
+    summary: resample.Summary,
+    unit: str,
+    *,
+    up_is_worse: bool,
+) -> tuple[Row, float | None]:
+    import numpy as np
+
+    base, head = (summary(np.concatenate(side)) for side in runs)
+    drawn = resample.ratios(runs[0], runs[1], summary)
+    span = resample.interval(drawn)
+    counted = (
+        f"{sum(map(len, runs[0])):,} and {sum(map(len, runs[1])):,} values of {len(runs[0])} and {len(runs[1])} runs"
+    )
+    verdict, p = (Change.CANNOT_TELL, None) if span is None else _verdict(drawn, span, up_is_worse=up_is_worse)
+    said = counted
+    if min(map(len, runs)) < 2 and verdict in (Change.REGRESSED, Change.IMPROVED):
+        verdict, p = Change.CANNOT_TELL, None
+        said += "; one run a side: the difference between two starts of a server is not in the interval"
+    row = Row(
+        metric=metric,
+        base=f"{base:.4g} {unit}",
+        head=f"{head:.4g} {unit}",
+        ratio=head / base if base else None,
+        interval=span,
+        verdict=verdict,
+        said=said,
+    )
+    return row, p
+
+
+def _verdict(
+    drawn: "NDArray[np.float64]", span: tuple[float, float], *, up_is_worse: bool
+) -> tuple[Change, float | None]:
+    """The word, and the share of draws that speak against it, doubled because either direction was looked for."""
+    if span[0] > 1 / LEAST and span[1] < LEAST:
+        return Change.UNCHANGED, None
+    ways = Change.REGRESSED if up_is_worse else Change.IMPROVED, Change.IMPROVED if up_is_worse else Change.REGRESSED
+    if span[0] > LEAST:
+        return ways[0], _share((drawn <= LEAST).sum(), len(drawn))
+    if span[1] < 1 / LEAST:
+        return ways[1], _share((drawn >= 1 / LEAST).sum(), len(drawn))
+    return Change.CANNOT_TELL, None
+
+
+def _share(against: int, draws: int) -> float:
+    return float(min(1.0, 2 * (1 + against) / (1 + draws)))
