@@ -52,6 +52,10 @@ Data = Annotated[
         help="Directory with prepared dataset files (speedbench: throughput_16k.jsonl …).", rich_help_panel=_LOAD
     ),
 ]
+Twin = Annotated[
+    str | None,
+    typer.Option(help="URL of a second process of the server, which answers cold.", rich_help_panel=_SERVER),
+]
 Header = Annotated[
     list[str] | None,
     typer.Option(help="'Name: value' sent with every request; never stored or shown.", rich_help_panel=_SERVER),
@@ -62,6 +66,7 @@ def run_command(
     *,
     server: Server = None,
     launch: Launch = None,
+    twin: Twin = None,
     preset: Preset = None,
     value: Value = None,
     env: Env = None,
@@ -154,6 +159,7 @@ def run_command(
     options = RunOptions(
         server=server,
         launch=filled_in(launch, preset, value),
+        twin=twin,
         launching=launching(env, cwd, stop, log_pattern, on_failure, log_file=log_file, hold=hold),
         workload=workload,
         model=model,

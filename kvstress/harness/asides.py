@@ -5,11 +5,13 @@ not hold the run for the deadline of a long prompt. Whoever waits for a release 
 notice a closed connection only between answers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 
 import anyio
 
 from kvstress.client.wire import Wire, encode
+from kvstress.core.cold import at_twin
 from kvstress.core.events import PageRead
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Kind, Outcome
@@ -31,22 +33,24 @@ _AFTER_GRACE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What asides need of a run. `time_scale` multiplies every wait."""
+    """What asides need of a run. `time_scale` multiplies every wait; `twin`: this asks a second process."""
 
     wire: Wire
     recorder: Recorder
     scraper: Scraper
     clock: Clock
     time_scale: float
+    twin: bool = False
 
-    async def ask(self, request: Request) -> Exchange:
+    async def ask(self, request: Request, *, patience: float | None = None) -> Exchange:
         """Send one aside; past its deadline it is LOST, like any request that nobody answered."""
         body = encode(request.body)
         self.recorder.body(request.id, body)
         began = self.clock()
-        self.recorder.emit(sent(request, body, bool(request.body.get("stream")), began))
+        named = replace(request, endpoint=at_twin(request.endpoint)) if self.twin else request
+        self.recorder.emit(sent(named, body, bool(request.body.get("stream")), began))
         exchange = Exchange(request=request.id, due=began, sent=began, ended=began, kind=Kind.DEADLINE)
-        with anyio.move_on_after(max(_PATIENCE * self.time_scale, _LEAST)) as limit:
+        with anyio.move_on_after(patience or max(_PATIENCE * self.time_scale, _LEAST)) as limit:
             exchange = await self.wire.send(
                 request.id, request.endpoint, body, stream=bool(request.body.get("stream")), due=began
             )
@@ -56,10 +60,14 @@ class Asking:
         self.recorder.emit(exchange)
         return exchange
 
-    async def page(self, path: str) -> int | None:
+    async def reset(self, path: str) -> int | None:
+        """Ask for the prefix cache to be emptied; the status."""
+        return await self.page(path, method="POST")
+
+    async def page(self, path: str, *, method: str = "GET") -> int | None:
         """Read a page other than the metrics and record what it said; its status."""
         began = self.clock()
-        page = await self.wire.fetch(path, timeout=max(_PATIENCE * self.time_scale / 3, _LEAST))
+        page = await self.wire.fetch(path, timeout=max(_PATIENCE * self.time_scale / 3, _LEAST), method=method)
         took = self.clock() - began
         self.recorder.emit(PageRead(at=began, path=path, status=page.status, problem=page.problem, took=took))
         return page.status
@@ -72,13 +80,21 @@ class Asking:
         return sample
 
 
-async def afterwards(asking: Asking, spec: Spec, look: FirstLook, seed: int, sizing: Sizing) -> None:
-    """All that is asked once the last step has ended; most of it only of a server that has not failed yet."""
+async def afterwards(
+    asking: Asking, spec: Spec, look: FirstLook, seed: int, sizing: Sizing, compare: Callable[[], Awaitable[None]]
+) -> None:
+    """All that is asked once the last step has ended; most of it only of a server that has not failed yet.
+
+    `compare` asks again, cold, what the traffic asked.
+    """
     last = await _settled(asking)
     await _alive(asking, spec, look.model, first=0)
     if last is not None and _busy(last):
         # The short request was the nudge that stale gauges need; what they show after it counts.
         last = await _settled(asking)
+    if asking.recorder.failed:
+        return
+    await compare()
     if asking.recorder.failed:
         return
     pool = last.kv_capacity if last else None

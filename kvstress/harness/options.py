@@ -25,6 +25,7 @@ class RunOptions:
 
     server: str | None = field(default=None, repr=False)
     launch: str | None = field(default=None, repr=False)
+    twin: str | None = field(default=None, repr=False)
     workload: str
     model: str | None = None
     out: Path | None = None
@@ -100,6 +101,8 @@ def shown_command(options: RunOptions) -> str:
     words = ["kvstress", "run"]
     if options.server:
         words += ["--server", options.server if options.reference_args is not None else shown_url(options.server)]
+    if options.twin:
+        words += ["--twin", shown_url(options.twin)]
     if options.launch:
         words += ["--launch", shown_launch(options.launch)]
     words += ["--workload", options.workload, "--seed", str(options.seed)]

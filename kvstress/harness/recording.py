@@ -41,6 +41,11 @@ class Recorder:
         """Whether the server was seen to fail."""
         return self._judge.failed
 
+    @property
+    def steps(self) -> int:
+        """How many steps have ended."""
+        return self._judge.steps
+
     def emit(self, event: Event) -> None:
         """Record, judge and show one event. Raises CannotJudgeError when the disk takes no more."""
         stored = self._writer.append(event)

@@ -27,6 +27,7 @@ from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
 from kvstress.driver.closed import drive
 from kvstress.harness.asides import Asking, afterwards
+from kvstress.harness.cold import compared_cold, twin_answers
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
@@ -149,6 +150,7 @@ async def _reached(
         wire_to(url, options, clock) as wire,
     ):
         look = await first_look(wire, url, options.model)
+        await twin_answers(options, clock)
         seen = cut.last_sample.kv_capacity if cut and cut.last_sample else None
         scraper = Scraper(_fetcher(wire), clock, options.dialect, offload=anyio.to_thread.run_sync, capacity=seen)
         start = await scraper.scrape("start", None)
@@ -292,7 +294,14 @@ async def _finish(live: _Live, stop: Stop, sized: Sizing | None) -> None:
             clock=live.clock,
             time_scale=live.prepared.options.time_scale,
         )
-        await afterwards(asking, live.prepared.spec, live.look, live.prepared.options.seed, sized or ASSUMED)
+        prepared, sizing_used = live.prepared, sized or ASSUMED
+
+        async def compare() -> None:
+            plan = prepared.plan_for(live.look.model, sizing_used)
+            done = live.recorder.steps
+            await compared_cold(asking, plan, prepared.spec, prepared.options, live.look.model, sizing_used, done)
+
+        await afterwards(asking, prepared.spec, live.look, prepared.options.seed, sizing_used, compare)
     sample = await live.scraper.scrape("end", None)
     if sample:
         live.recorder.emit(sample)

@@ -1,9 +1,9 @@
 """CANARY: does the server still know what the prompt told it?
 
 Compares the answer to `What is the code for …?` with the code that the same prompt planted at a tenth, a half or nine
-tenths of its length, in two arms: asked cold (a prompt's first sending) and asked again, out of the cache. A model
-that cannot answer cold proves nothing, one that could and no longer can has lost bytes. Source: the `asks=` words of
-recipes, from which the code is computed; greedy answers with room for it.
+tenths of its length, in two arms: asked cold (a prompt's first sending, or an aside that is asked without the cache)
+and asked again, out of the cache. A model that cannot answer cold proves nothing, one that could and no longer can
+has lost bytes. Source: the `asks=` words of recipes, from which the code is computed; greedy answers with room for it.
 
 Threshold: cold answers right in 98 %, warm ones wrong at least twice and more often than by chance (Fisher p < 0.01);
 or either arm turned from right to wrong (`shift.py`).
@@ -13,6 +13,7 @@ off (answers with reasoning and no text are not counted).
 
 import re
 
+from kvstress.core.cold import means
 from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
@@ -46,7 +47,7 @@ class Canary:
         code = self.code(asked)
         if code is None:
             return ()
-        cold = asked.recipe not in self._known
+        cold = asked.recipe not in self._known or means(asked.phase) is not None
         self._known[asked.recipe] = None
         if len(self._known) > MEMORY:
             del self._known[next(iter(self._known))]

@@ -8,6 +8,7 @@ the run.
 from collections import Counter
 from collections.abc import Iterable
 
+from kvstress.core.cold import is_at_twin
 from kvstress.core.events import Event, RequestSent, RunEnded, StepEnded
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
@@ -19,6 +20,7 @@ from kvstress.oracles.admit import Admit
 from kvstress.oracles.blast import Blast
 from kvstress.oracles.cachedtok import CachedTokens
 from kvstress.oracles.canary import Canary
+from kvstress.oracles.coldwarm import ColdWarm
 from kvstress.oracles.conclusion import conclude
 from kvstress.oracles.coverage import CoverageFold
 from kvstress.oracles.degen import Degen
@@ -58,7 +60,11 @@ ORACLES: tuple[tuple[str, OracleMaker], ...] = (
     ("RECONCILE", Reconcile),
     ("FOREIGN", Foreign),
     ("CANARY", Canary),
+    ("COLDWARM", ColdWarm),
 )
+
+# What a twin answers is held against the server under test, and is no word about that server itself.
+_COMPARES = frozenset({"CANARY", "COLDWARM"})
 
 _FINDINGS_CAP = 500
 _PER_SIGNATURE_CAP = 20
@@ -89,12 +95,20 @@ class Judge:
     def failed(self) -> bool:
         return self._worst is Verdict.FAIL
 
+    @property
+    def steps(self) -> int:
+        return self._steps
+
     def see(self, event: Event) -> tuple[Finding, ...]:
         """Take in one event; returns the findings it led to."""
         asked = self._join(event)
-        self._fill.see(event)
-        self._coverage.see(event)
-        findings = tuple(finding for name, oracle in self._oracles for finding in self._ask(name, oracle, event, asked))
+        oracles = self._oracles
+        if _at_twin(event, asked):
+            oracles = [(name, oracle) for name, oracle in oracles if name in _COMPARES]
+        else:
+            self._fill.see(event)
+            self._coverage.see(event)
+        findings = tuple(finding for name, oracle in oracles for finding in self._ask(name, oracle, event, asked))
         for finding in findings:
             self._keep(finding, asked)
         self._count(event, asked)
@@ -168,6 +182,11 @@ class Judge:
             self._steps += 1
         elif isinstance(event, RunEnded):
             self._ended = event
+
+
+def _at_twin(event: Event, asked: RequestSent | None) -> bool:
+    request = event if isinstance(event, RequestSent) else asked
+    return request is not None and is_at_twin(request.endpoint)
 
 
 def judge(manifest: Manifest, events: Iterable[Event]) -> Judgement:

@@ -14,7 +14,7 @@ from kvstress.core.events import Event, RequestSent, ServerChange, ServerEvent
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
-from kvstress.core.plan import Expect
+from kvstress.core.plan import Expect, Origin
 from kvstress.core.sample import Sample
 from kvstress.core.units import show_tokens
 from kvstress.core.verdict import Finding, Verdict
@@ -62,6 +62,8 @@ class Status:
         if exchange.kind is Kind.OVERLOADED:
             summary = f"shed as overload (HTTP {exchange.status}, Retry-After {exchange.retry_after}); {said(exchange)}"
             return (about(NAME, Verdict.INCONCLUSIVE, exchange, asked, summary),)
+        if asked.origin is Origin.ASIDE and asked.expect is Expect.ANSWER_OR_REFUSAL:
+            return ()
         accepted_before = (asked.origin, asked.phase) in self._completed
         verdict = Verdict.FAIL if accepted_before else Verdict.INCONCLUSIVE
         why = "although the same kind of request was answered before" if accepted_before else "from the first on"

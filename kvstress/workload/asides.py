@@ -5,7 +5,12 @@ last step has ended unless the workload says so, because any request takes pages
 comes after it.
 """
 
-from kvstress.core.plan import Origin, Request
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kvstress.core import cold
+from kvstress.core.plan import Answer, Expect, Origin, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
 from kvstress.workload.format import Spec
@@ -13,6 +18,10 @@ from kvstress.workload.format import Spec
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
 _MOST_OF_IT = 0.9
 _SPARE = 64
+# Of the prompt that finds out what makes an answer cold: blocks of hybrid models hold up to 832 tokens.
+_PROBE = 2_000
+# What `--twin` compares where the workload does not say.
+_TWINS = 8
 
 
 def health_rounds(spec: Spec, most: int) -> int:
@@ -51,4 +60,71 @@ def capacity(
         body=body.chat(body.user(prompt), model=model, max_tokens=1, temperature=0.0),
         recipe=f"generated text {spec.name}/{seed}/capacity units={units}",
         tokens=tokens,
+    )
+
+
+def probe(model: str | None, key: str, sizing: Sizing, number: int, how: str) -> Request:
+    """A prompt of 2,000 tokens, always the same, sent to see whether `how` ("" for a plain send) makes it cold."""
+    units = sizing.units(_PROBE)
+    asked = body.chat(body.user(text.prompt(f"{key}/cold", "!", units)), model=model, max_tokens=1, temperature=0.0)
+    return Request(
+        id=f"aside.cold.probe.{number}",
+        step=None,
+        phase=cold.PROBE,
+        origin=Origin.ASIDE,
+        body=cold.without_cache(asked, how, f"kvstress-{number}"),
+        expect=Expect.ANSWER_OR_REFUSAL,
+        recipe=f"generated text {key}/cold units={units}",
+        tokens=_PROBE,
+    )
+
+
+def cold_count(spec: Spec, *, twin: bool) -> int:
+    """How many prompts are asked again cold after the traffic."""
+    wanted = spec.aside.cold or (_TWINS if twin else 0)
+    return 0 if spec.aside.when == "never" else wanted
+
+
+def cold_twins(steps: Iterable[Step], done: int, count: int, how: str, model: str | None) -> Iterator[Request]:
+    """The last greedy request of `count` of the first `done` steps, spread evenly, as asides that are asked cold.
+
+    `model` replaces the body's where the twin calls it by another name. The first is asked twice: what two cold
+    answers differ in is noise.
+    """
+    every = max(1, done // max(1, count))
+    asked = 0
+    for step in steps:
+        if step.index >= done or asked >= count:
+            return
+        last = next((one for one in reversed(step.requests) if _comparable(one)), None)
+        if last is None or step.index % every:
+            continue
+        asked += 1
+        for again in range(2 if asked == 1 else 1):
+            yield _cold(last, how, model, again)
+
+
+def _comparable(request: Request) -> bool:
+    wanted = request.body.get("temperature") == 0 and request.cancel is None and request.expect is Expect.ANSWER
+    return wanted and not _holes(request.body)
+
+
+def _holes(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holes, value.values()))
+    return any(map(_holes, value)) if isinstance(value, list | tuple) else isinstance(value, Answer)
+
+
+def _cold(request: Request, how: str, model: str | None, again: int) -> Request:
+    changed = {**request.body, **({"model": model} if model else {})}
+    name = f"aside.cold.{request.id}" + (f".{again}" if again else "")
+    return replace(
+        request,
+        id=name,
+        step=None,
+        phase=f"{cold.PHASE}{how}",
+        origin=Origin.ASIDE,
+        body=cold.without_cache(changed, how, f"kvstress-{name}"),
+        beside=False,
+        delay=0.0,
     )

@@ -19,8 +19,9 @@ def chat(
     top_p: float | None = None,
     seed: int | None = None,
     stream: bool = False,
+    logprobs: int | None = None,
 ) -> dict[str, Any]:
-    """A `/v1/chat/completions` body; a streamed one asks for usage on its last chunk."""
+    """A `/v1/chat/completions` body; a streamed one asks for usage on its last chunk, `logprobs` is alternatives."""
     optional = {"model": model, "top_p": top_p, "seed": seed}
     return {
         **{key: value for key, value in optional.items() if value is not None},
@@ -29,6 +30,7 @@ def chat(
         "temperature": temperature,
         "stream": stream,
         **({"stream_options": {"include_usage": True}} if stream else {}),
+        **({"logprobs": True, "top_logprobs": logprobs} if logprobs else {}),
     }
 
 

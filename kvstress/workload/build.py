@@ -81,6 +81,7 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
         "temperature": spec.sampling.temperature,
         "top_p": spec.sampling.top_p,
         "seed": spec.sampling.seed,
+        "logprobs": spec.sampling.logprobs,
     }
     common = {"model": model, "stream": stream, **sampling}
     for index, prompt in enumerate(found.prompts()):

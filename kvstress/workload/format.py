@@ -131,6 +131,10 @@ class Sampling(Table, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         Meta(description="the server's sampling seed, which is not the seed that prompts are made from"),
     ] = None
+    logprobs: Annotated[
+        Annotated[int, Meta(ge=1, le=20)] | None,
+        Meta(description="ask for the log-probability of each token, with so many alternatives"),
+    ] = None
 
 
 class Stop(Table, frozen=True, kw_only=True):
@@ -166,6 +170,7 @@ class Oracles(Table, frozen=True, kw_only=True):
         "RECONCILE",
         "FOREIGN",
         "CANARY",
+        "COLDWARM",
     )
 
 
@@ -199,6 +204,15 @@ class Aside(Table, frozen=True, kw_only=True):
             "Asked only where the server tells its capacity and the prompt fits the context"
         ),
     ] = False
+    cold: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="after a run without failure: how many greedy prompts are asked again cold, to compare; of a "
+            "twin (`--twin`, then 8 by default), else under a salt, after a reset or with the cache off, if that works",
+        ),
+    ] = 0
 
 
 class Spec(Table, frozen=True, kw_only=True):

@@ -1,0 +1,133 @@
+"""COLDWARM: what counts as a difference between a cold and a warm answer, and what is noise."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvstress.core.cold import PHASE, at_twin
+from kvstress.core.events import Event, RequestSent, RunEnded, Stop
+from kvstress.core.exchange import Choice, Exchange, TokenLogprob, Usage
+from kvstress.core.outcome import Kind
+from kvstress.core.plan import Origin
+from kvstress.core.verdict import Finding, Verdict
+from kvstress.oracles.coldwarm import ColdWarm
+from kvstress.oracles.judge import judge
+from tests.oracles.runs import answer, ended, manifest, sent
+
+Word = tuple[str, float]
+FIVE: list[Word] = [("a", -0.01), ("b", -0.02), ("c", -0.01), ("d", -0.02), ("e", -0.01)]
+SURE, NEAR = -9.0, -0.9
+
+
+def asked(step: int | None, phase: str, recipe: str = "prompt", **more: Any) -> RequestSent:
+    return replace(sent(step, phase), recipe=recipe, options='{"temperature":0.0,"logprobs":true}', **more)
+
+
+def said(
+    request: RequestSent, words: list[Word], second: float = SURE, cached: int | None = None
+) -> tuple[RequestSent, Exchange]:
+    """An answer of these tokens; each has one alternative, of log-probability `second`."""
+    tokens = tuple(TokenLogprob(token=word, logprob=p, top=((word, p), ("other", second))) for word, p in words)
+    usage = Usage(prompt_tokens=100, completion_tokens=len(words), cached_tokens=cached)
+    one = Choice(index=0, text="".join(word for word, _ in words), finish_reason="stop", logprobs=tokens)
+    return request, replace(answer(request), choices=(one,), usage=usage)
+
+
+def cold(number: int, how: str = "salted") -> RequestSent:
+    return asked(None, f"{PHASE}{how}", origin=Origin.ASIDE, request=f"cold{number}")
+
+
+def findings(*pairs: tuple[RequestSent, Exchange], end: bool = False) -> list[Finding]:
+    oracle, found = ColdWarm(manifest()), []
+    for request, exchange in pairs:
+        found += [*oracle.see(request, None), *oracle.see(exchange, request)]
+    return [*found, *(oracle.see(RunEnded(at=9.0, stop=Stop.PLAN), None) if end else ())]
+
+
+def changed(place: int, word: Word) -> list[Word]:
+    return [*FIVE[:place], word, *FIVE[place + 1 :]]
+
+
+def test_a_confident_token_that_changes_out_of_the_cache_is_found() -> None:
+    first, warm = said(asked(3, "prime"), FIVE), said(asked(3, "warm"), changed(2, ("other", -0.1)))
+    (finding,) = findings(first, warm)
+    assert (finding.verdict, finding.step, finding.phase) == (Verdict.FAIL, 3, "warm")
+    assert "first sending" in finding.summary and finding.measured == "8.99 nat"
+
+
+@pytest.mark.parametrize(
+    "warm",
+    [FIVE, FIVE[:2], [(word, p - 0.4) for word, p in FIVE]],
+    ids=["the same", "shorter", "log-probabilities a little off"],
+)
+def test_noise_is_no_difference(warm: list[Word]) -> None:
+    assert findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), warm)) == []
+
+
+def test_two_tokens_that_nearly_tied_may_change_places() -> None:
+    near = [(word, -0.6) for word, _ in FIVE]
+    warm = [*near[:2], ("other", -0.6), *near[3:]]
+    assert findings(said(asked(3, "prime"), near, NEAR), said(asked(3, "warm"), warm, NEAR)) == []
+
+
+def test_a_log_probability_far_off_is_found_under_equal_text() -> None:
+    (finding,) = findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), changed(4, ("e", -1.5))))
+    assert finding.signature == "COLDWARM:drift"
+
+
+def test_a_first_answer_out_of_the_cache_is_no_cold_one() -> None:
+    hit = said(asked(3, "prime"), FIVE, cached=96)
+    found = findings(hit, said(asked(3, "warm"), changed(2, ("x", -0.1)), cached=96), end=True)
+    assert [one.verdict for one in found] == [Verdict.INCONCLUSIVE]
+    assert "--twin" in found[0].summary
+
+
+def test_a_cold_aside_judges_the_answers_that_came_before_it() -> None:
+    wrong = said(asked(3, "warm"), changed(2, ("other", -0.1)), cached=96)
+    (finding,) = findings(wrong, said(cold(0), FIVE, cached=0))
+    assert (finding.step, finding.phase, finding.evidence) == (3, "warm", ("s3.warm", "cold0"))
+
+
+def test_what_two_cold_answers_differ_in_is_no_finding_and_widens_the_limit() -> None:
+    def close(word: str) -> list[Word]:
+        return [("a", -0.5), (word, -0.5)]
+
+    noise = (said(cold(0), close("b"), -1.2), said(cold(1), close("other"), -1.2))
+    warm = said(asked(3, "warm"), close("other"), -1.2)
+    assert len(findings(noise[0], warm)) == 1
+    assert findings(*noise, warm) == []
+
+
+def test_in_company_more_is_noise() -> None:
+    near: list[Word] = [("a", -0.5), ("b", -0.5)]
+    first, other = said(asked(3, "prime"), near, -1.2), said(asked(4, "prime", "another"), FIVE)
+    warm = said(asked(3, "warm"), [("a", -0.5), ("other", -0.5)], -1.2)
+    assert len(findings(first, warm)) == 1
+    oracle = ColdWarm(manifest())
+    for event in (first[0], other[0]):
+        oracle.see(event, None)
+    for request, exchange in (first, other, warm):
+        assert oracle.see(exchange, request) == ()
+
+
+def test_only_greedy_answers_with_log_probabilities_are_compared() -> None:
+    first, warm = said(asked(3, "prime"), FIVE), said(asked(3, "warm"), changed(2, ("x", -0.1)))
+    hot = [(replace(request, options='{"temperature":1.0}'), exchange) for request, exchange in (first, warm)]
+    bare = [(request, replace(exchange, choices=())) for request, exchange in (first, warm)]
+    assert findings(*hot, end=True) == findings(*bare, end=True) == []
+
+
+def test_the_references_that_were_used_are_named_at_the_end() -> None:
+    last = findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), FIVE), said(cold(0), FIVE), end=True)[-1]
+    assert last.verdict is Verdict.PASS
+    assert "first sending" in last.summary and "cache salt" in last.summary
+
+
+def test_what_a_twin_does_is_no_word_about_the_server_under_test() -> None:
+    request = replace(cold(0, "twin"), endpoint=at_twin("/v1/chat/completions"))
+    broken = replace(answer(request, Kind.SERVER_ERROR, status=500))
+    step, pair = sent(0), sent(0)
+    events: list[Event] = [step, answer(pair), request, broken, ended()]
+    judgement = judge(manifest(("STATUS", "STREAM", "SURVIVAL", "COLDWARM", "RECONCILE")), events)
+    assert judgement.verdict is Verdict.PASS
