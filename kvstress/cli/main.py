@@ -14,6 +14,7 @@ from kvstress import __version__
 from kvstress.cli.baseline import baseline_app
 from kvstress.cli.bisect import bisect_command
 from kvstress.cli.compare import compare_command
+from kvstress.cli.doctor import doctor_command
 from kvstress.cli.for_git import code_for_git
 from kvstress.cli.gate import gate_command
 from kvstress.cli.judge import judge_command
@@ -40,6 +41,7 @@ app.command("compare", context_settings={"ignore_unknown_options": True})(compar
 app.command("gate")(gate_command)
 app.command("judge")(judge_command)
 app.command("report")(report_command)
+app.command("doctor")(doctor_command)
 app.command("serve", context_settings=_PASSED_THROUGH, add_help_option=False)(serve_command)
 app.add_typer(workloads_app, name="workloads")
 app.add_typer(baseline_app, name="baseline")

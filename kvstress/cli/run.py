@@ -191,6 +191,7 @@ def run_command(
 
 
 def key_header(variable: str | None) -> dict[str, str]:
+    """The header that carries the API key of that environment variable; none without one."""
     """The header that carries the key in the environment variable; none without one."""
     key = os.environ.get(variable, "") if variable else ""
     return {"Authorization": f"Bearer {key}"} if key else {}

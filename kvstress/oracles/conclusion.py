@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kvstress.core.events import RunEnded, Stop
 from kvstress.core.verdict import Finding, FirstFailure, Judgement, PoolFill, Verdict
+from kvstress.oracles.needs import evidence_for
 
 _UNREACHED = {
     "hit": "no prefix-cache hit was seen (is prefix caching on, and reported in usage or metrics?)",
@@ -102,7 +103,10 @@ def _unreached(coverage: dict[str, bool | None], ended: RunEnded | None) -> Iter
 
 
 def _why_unreached(key: str, reached: bool | None) -> str:
-    return _UNOBSERVABLE if reached is None else _UNREACHED.get(key, "not reached")
+    if reached is None:
+        lacking = evidence_for(key)
+        return f"{_UNOBSERVABLE} ({lacking})" if lacking else _UNOBSERVABLE
+    return _UNREACHED.get(key, "not reached")
 
 
 def _cut_off(steps: int, ended: RunEnded | None) -> Iterator[Reason]:
