@@ -54,3 +54,14 @@ def prune_command(
 
     for path in prune(folder, keep, dry_run=dry_run):
         typer.echo(f"{'would remove' if dry_run else 'removed'} {path}")
+
+
+@baseline_app.command("page")
+def page_command(
+    folder: Folder, out: Annotated[Path, typer.Option(help="The page to write.")] = Path("reports/history.html")
+) -> None:
+    """Write first failure, fill, latency and throughput over the accepted commits as one page, changes marked."""
+    from kvstress.harness.history import write
+
+    write(folder, out)
+    typer.echo(str(out))

@@ -20,6 +20,7 @@ from kvstress.harness.seen import look, skim
 from kvstress.report.compare import page
 from kvstress.stats.compare import compare
 from kvstress.stats.facts import Change, Comparison, Facts, Side
+from kvstress.stats.few import apart
 from kvstress.stats.survival import Time
 from kvstress.store import disk
 from kvstress.store.glance import has_tables
@@ -65,12 +66,20 @@ def compare_runs(base: Sequence[Path], head: Sequence[Path]) -> Compared:
 def judged(base: tuple[Seen, ...], head: tuple[Seen, ...]) -> Comparison:
     """The comparison of two sides that were sent the same."""
 
-    def rule(_base: Side, _head: Side) -> tuple[Change, str]:
-        # Seeds are pooled here, so every run of the base has the plan of every run of the head.
-        found = changed(*(tuple(replace(seen, plan="") for seen in side) for side in (base, head)))
+    paired = {seen.plan for seen in head} <= {seen.plan for seen in base}
+
+    def rule(base_facts: Side, head_facts: Side) -> tuple[Change, str]:
+        if not paired and any(facts.first is not None and facts.first.failed for facts in base_facts):
+            return apart(base_facts, head_facts)
+        # Without a failure in the base, any of its runs will do to say that the head's step was passed before.
+        found = changed(base, head) if paired else changed(*(_pooled(side) for side in (base, head)))
         return _RULED[found.change], found.said
 
     return compare(tuple(map(facts, base)), tuple(map(facts, head)), rule)
+
+
+def _pooled(side: tuple[Seen, ...]) -> tuple[Seen, ...]:
+    return tuple(replace(seen, plan="") for seen in side)
 
 
 def read(path: Path) -> Read:

@@ -15,14 +15,13 @@ from statistics import median as middle
 
 from kvstress.stats import survival
 from kvstress.stats.facts import Change, Comparison, Facts, Row, Side
+from kvstress.stats.few import LEAST_SHARE, LEAST_STEPS
 from kvstress.stats.multiple import holm
 from kvstress.stats.survival import Time
 from kvstress.stats.timing import pace_row, timing_rows
 
 FOUR = 4
 LEVEL = 0.05
-# A change of the first failure smaller than both of these is none.
-LEAST_STEPS, LEAST_SHARE = 2.0, 0.10
 PRIMARY, FROM_START = "steps from pool fill to first failure", "first failure"
 _TELLS = (1.96 + 0.84) ** 2  # for 80 % power at 5 %
 

@@ -51,17 +51,20 @@ def _paces(side: Side) -> "list[NDArray[np.float64]]":
     return [np.asarray(facts.pace, dtype=float) for facts in side if facts.pace]
 
 
-def _quantile(values: "NDArray[np.float64]", q: float) -> float:
-    """The nearest-rank quantile: a value that was measured."""
+def _quantile(samples: "NDArray[np.float64]", q: float) -> "NDArray[np.float64]":
+    """The nearest-rank quantile of each sample, (draws, values): a value that was measured."""
     import numpy as np
 
-    place = min(len(values) - 1, int(q * len(values)))
-    return float(np.partition(values, place)[place])
+    place = min(samples.shape[1] - 1, int(q * samples.shape[1]))
+    found: NDArray[np.float64] = np.partition(samples, place, axis=1)[:, place]
+    return found
 
 
-def _pace(steps: "NDArray[np.float64]") -> float:
-    tokens, seconds = steps.sum(axis=0)
-    return float(tokens / seconds)
+def _pace(samples: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """Tokens a second of each sample of steps, (draws, steps, 2)."""
+    tokens, seconds = samples.sum(axis=1).T
+    found: NDArray[np.float64] = tokens / seconds
+    return found
 
 
 def _row(
@@ -74,7 +77,7 @@ def _row(
 ) -> tuple[Row, float | None]:
     import numpy as np
 
-    base, head = (summary(np.concatenate(side)) for side in runs)
+    base, head = (float(summary(np.concatenate(side)[None])[0]) for side in runs)
     drawn = resample.ratios(runs[0], runs[1], summary)
     span = resample.interval(drawn)
     counted = (
