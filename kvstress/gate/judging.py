@@ -6,13 +6,13 @@ is a pass, and none of them is the commit's fault.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from statistics import median
 
 from kvstress.core.ruling import Ruled, Ruling
-from kvstress.gate.evidence import First, Intervals, Seen, Side, pooled, signatures
-from kvstress.gate.sentence import Latency, Sentence, Sign
+from kvstress.gate.evidence import First, Intervals, Seen, Side, signatures
+from kvstress.gate.sentence import Sentence, Sign
+from kvstress.gate.timing import latency, throughput
 
 # A first failure this much earlier than the baseline's own is an effect: at least so many steps, and such a share.
 LEAST_STEPS, LEAST_SHARE = 2, 0.10
@@ -23,13 +23,13 @@ def rule(sentence: Sentence, base: Side, head: Side, intervals: Intervals) -> Ru
     if sentence.needs_baseline and not base:
         return _ruling(sentence, Ruled.CANNOT_TELL, "there is no baseline to compare with")
     if sentence.latency is not None:
-        return _latency(sentence, sentence.latency, base, head, intervals)
+        return latency(sentence, sentence.latency, base, head, intervals)
     if sentence.metric == "first_failure":
         return _worst([_first(sentence, base, seen) for seen in head])
     if sentence.metric == "findings.new":
         return _new(sentence, base, head)
     ruling = _worst([_level(sentence, base, seen) for seen in head])
-    return _paced(sentence, ruling, base, head, intervals) if sentence.metric == "throughput" else ruling
+    return throughput(sentence, ruling, base, head, intervals) if sentence.metric == "throughput" else ruling
 
 
 def _ruling(sentence: Sentence, outcome: Ruled, said: str, **numbers: float | None) -> Ruling:
@@ -125,80 +125,6 @@ def _level(sentence: Sentence, base: Side, seen: Seen) -> Ruling:
     outcome = Ruled.MET if sentence.sign.holds(value, limit) else Ruled.NOT_MET
     said = f"{seen.run}: {_number(value)}" + (f"; baseline {_number(middle)}" if middle is not None else "")
     return _ruling(sentence, outcome, said, base=middle, head=value, ratio=_ratio(middle, value))
-
-
-def _latency(sentence: Sentence, latency: Latency, base: Side, head: Side, intervals: Intervals) -> Ruling:
-    ours = pooled(head, latency.word, latency.phase)
-    theirs = pooled(base, latency.word, latency.phase)
-    for who, values in (("the head", ours), *((("the baseline", theirs),) if sentence.bound.relative else ())):
-        if len(values) < needed(latency.quantile):
-            return _ruling(sentence, Ruled.CANNOT_TELL, _too_few(who, len(values), sentence.metric, latency))
-    value = quantile(ours, latency.quantile)
-    middle = quantile(theirs, latency.quantile) if theirs else None
-    limit = sentence.bound.at(middle)
-    ratio, span = _ratio(middle, value), intervals.quantile(theirs, ours, latency.quantile) if theirs else None
-    outcome = Ruled.MET if limit is not None and sentence.sign.holds(value, limit) else Ruled.NOT_MET
-    if outcome is Ruled.NOT_MET and _reaches_back(sentence, span):
-        outcome = Ruled.CANNOT_TELL
-    return Ruling(
-        sentence=sentence.text,
-        outcome=outcome,
-        said=_spoken(value, middle, ratio, span, len(ours)),
-        base=middle,
-        head=value,
-        ratio=ratio,
-        interval=span,
-    )
-
-
-def _reaches_back(sentence: Sentence, span: tuple[float, float] | None) -> bool:
-    """The measured ratio is beyond the limit; that the true one is, only an interval wholly beyond it says."""
-    factor = sentence.bound.factor
-    return factor is not None and span is not None and any(sentence.sign.holds(end, factor) for end in span)
-
-
-def _paced(sentence: Sentence, ruling: Ruling, base: Side, head: Side, intervals: Intervals) -> Ruling:
-    """A level that is a pace: where it is not met, its interval says whether that is more than noise."""
-    if ruling.ratio is None:
-        return ruling
-    span = intervals.pace(*(tuple(step for seen in side for step in seen.pace) for side in (base, head)))
-    if span is None:
-        return ruling
-    back = ruling.outcome is Ruled.NOT_MET and _reaches_back(sentence, span)
-    said = f"{ruling.said}; ratio {ruling.ratio:.3f} (95 %: {span[0]:.3f} to {span[1]:.3f})"
-    return replace(ruling, outcome=Ruled.CANNOT_TELL if back else ruling.outcome, said=said, interval=span)
-
-
-def needed(q: float) -> int:
-    """How many samples a quantile takes: with fewer than 1/(1 − q), its estimate is the largest value seen."""
-    return 1 if q >= 1.0 else math.ceil(1.0 / (1.0 - q) - 1e-9)
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """The `q` quantile, linear between order statistics (Hyndman and Fan's type 7)."""
-    ordered = sorted(values)
-    place = q * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
-
-
-def _too_few(who: str, count: int, metric: str, latency: Latency) -> str:
-    if count == 0:
-        streamed = " (only streamed answers have one: --stream, or gate e2e)" if latency.word != "e2e" else ""
-        return f"{who} has no sample of {metric}{streamed}"
-    return f"{who} has {count:,} samples of {metric}, and it takes {needed(latency.quantile):,}"
-
-
-def _spoken(
-    value: float, middle: float | None, ratio: float | None, span: tuple[float, float] | None, count: int
-) -> str:
-    words = f"{value:.4g} s of {count:,} samples"
-    if middle is not None:
-        words += f"; baseline {middle:.4g} s"
-    if ratio is not None:
-        words += f"; ratio {ratio:.3f}" + (f" (95 %: {span[0]:.3f} to {span[1]:.3f})" if span else "")
-    return words
 
 
 def _ratio(base: float | None, head: float) -> float | None:

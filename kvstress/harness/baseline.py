@@ -29,6 +29,7 @@ _LIMIT = re.compile(
     r"[= ]([\w.%+-]+)"
 )
 DEFAULT_LIMIT = "default"
+_Samples = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +95,12 @@ def _check(path: Path, manifest: Manifest, judgement: Judgement, accepting: Acce
 
 def _packed(seen: Seen) -> dict[str, Any]:
     """`seen` as JSON values: a latency's word and phase become one key."""
-    latencies = {f"{word} {phase}": [round(v, 6) for v in values] for (word, phase), values in seen.latencies.items()}
-    rounded = tuple((tokens, round(seconds, 6)) for tokens, seconds in seen.pace)
-    packed: dict[str, Any] = msgspec.to_builtins(replace(seen, latencies={}, pace=rounded))
+    latencies = {
+        f"{word} {phase}": [(step, round(value, 6)) for step, value in samples]
+        for (word, phase), samples in seen.latencies.items()
+    }
+    rounded = tuple((step, tokens, round(seconds, 6)) for step, tokens, seconds in seen.paces)
+    packed: dict[str, Any] = msgspec.to_builtins(replace(seen, latencies={}, paces=rounded))
     return {**packed, "signatures": sorted(seen.signatures), "latencies": latencies}
 
 
@@ -106,7 +110,7 @@ def unpacked(entry: Entry, path: Path | None = None) -> Seen:
     latencies = facts.pop("latencies", {})
     try:
         seen = msgspec.convert({**facts, "latencies": {}}, Seen)
-        by_phase = {_pair(key): tuple(map(float, values)) for key, values in latencies.items()}
+        by_phase = {_pair(key): msgspec.convert(samples, _Samples) for key, samples in latencies.items()}
     except (msgspec.ValidationError, TypeError, ValueError, AttributeError) as problem:
         raise UsageError(f"{path or entry.run}: the facts of this baseline are damaged ({problem})") from problem
     return replace(seen, latencies=by_phase)

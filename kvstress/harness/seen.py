@@ -21,7 +21,7 @@ from kvstress.gate.evidence import First, Seen
 from kvstress.oracles.judge import Judge
 from kvstress.store import glance, rundir
 
-SAMPLES_KEPT = 5_000
+SAMPLES_KEPT = 2_000
 
 T = TypeVar("T")
 
@@ -47,46 +47,46 @@ class Reservoir(Generic[T]):
 class _Timings:
     """Latencies of completed step requests by word and phase, and the tokens they generated over the time they took."""
 
-    latencies: dict[tuple[str, str], Reservoir[float]] = field(default_factory=dict)
-    pace: Reservoir[tuple[float, float]] = field(default_factory=Reservoir)
+    latencies: dict[tuple[str, str], Reservoir[tuple[int, float]]] = field(default_factory=dict)
+    paces: Reservoir[tuple[int, float, float]] = field(default_factory=Reservoir)
     capacity: float | None = None
     tokens: int | None = None
     began: float | None = None
     ended: float = 0.0
-    _phases: dict[str, tuple[int | None, str]] = field(default_factory=dict)
+    _phases: dict[str, tuple[int, str]] = field(default_factory=dict)
     _open: dict[int, float] = field(default_factory=dict)
 
     def see(self, event: Event) -> None:
-        if isinstance(event, RequestSent) and event.origin is Origin.STEP:
+        if isinstance(event, RequestSent) and event.origin is Origin.STEP and event.step is not None:
             self._phases[event.request] = event.step, event.phase
         elif isinstance(event, Exchange):
             self._exchange(event)
         elif isinstance(event, StepEnded):
             # A step whose tokens nobody counted has no pace; it is not one of 0.
             if (tokens := self._open.pop(event.step, None)) is not None and event.seconds > 0:
-                self.pace.add((tokens, event.seconds))
+                self.paces.add((event.step, tokens, event.seconds))
         elif isinstance(event, Sample) and event.kv_capacity is not None:
             self.capacity = max(self.capacity or 0.0, event.kv_capacity)
 
     def _exchange(self, event: Exchange) -> None:
-        step, phase = self._phases.pop(event.request, (None, None))
-        if phase is None or event.outcome is not Outcome.COMPLETED:
+        sent = self._phases.pop(event.request, None)
+        if sent is None or event.outcome is not Outcome.COMPLETED:
             return
+        step, phase = sent
         self.began = event.sent if self.began is None else min(self.began, event.sent)
         self.ended = max(self.ended, event.ended)
         if event.usage is not None and event.usage.completion_tokens is not None:
             self.tokens = (self.tokens or 0) + event.usage.completion_tokens
-            if step is not None:
-                self._open[step] = self._open.get(step, 0.0) + event.usage.completion_tokens
+            self._open[step] = self._open.get(step, 0.0) + event.usage.completion_tokens
         single = {"e2e": latency.e2e(event), "ttft": latency.ttft(event), "tpot": latency.tpot(event)}
         for word, value in single.items():
             if value is not None:
-                self._add(word, phase, value)
+                self._add(word, phase, step, value)
         for gap in latency.itl(event):
-            self._add("itl", phase, gap)
+            self._add("itl", phase, step, gap)
 
-    def _add(self, word: str, phase: str, value: float) -> None:
-        self.latencies.setdefault((word, phase), Reservoir()).add(value)
+    def _add(self, word: str, phase: str, step: int, value: float) -> None:
+        self.latencies.setdefault((word, phase), Reservoir()).add((step, value))
 
     @property
     def throughput(self) -> float | None:
@@ -126,7 +126,7 @@ def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
         },
         signatures=failing,
         latencies={key: tuple(reservoir.kept) for key, reservoir in timings.latencies.items()},
-        pace=tuple(timings.pace.kept),
+        paces=tuple(timings.paces.kept),
     )
 
 

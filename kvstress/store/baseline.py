@@ -69,7 +69,7 @@ def add(folder: Path, entry: Entry) -> Path:
     path = place(folder, entry)
     with disk.writing(path.parent, "create"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    disk.replace(path, msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
+    disk.replace(path, msgspec.json.encode(entry) + b"\n")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The interval of a ratio covers the truth about as often as it says, and says the same twice."""
+"""The interval of a ratio covers the truth about as often as it says, and pairs what is the same prompt."""
 
 from random import Random
 
@@ -12,24 +12,44 @@ def drawn(seed: int, count: int, scale: float = 1.0) -> list[float]:
     return [scale * random.lognormvariate(0.0, 0.3) for _ in range(count)]
 
 
+def each(values: list[float]) -> list[list[float]]:
+    """One sample a prompt."""
+    return [[value] for value in values]
+
+
 def test_it_holds_the_true_ratio_about_as_often_as_it_says() -> None:
     covered = 0
     for seed in range(60):
-        span = ratio_interval(drawn(seed, 60), drawn(seed + 1_000, 60, 1.2), 0.5)
+        span = ratio_interval(each(drawn(seed, 60)), each(drawn(seed + 1_000, 60, 1.2)), 0.5)
         assert span is not None
         covered += span[0] <= 1.2 <= span[1]
     # 57 are expected of 60; 49 or fewer happen by chance once in a thousand times.
     assert covered >= 50
 
 
-def test_more_requests_make_it_narrower_and_nothing_makes_it_random() -> None:
-    few, many = (ratio_interval(drawn(1, n), drawn(2, n), 0.95) for n in (40, 4_000))
+def test_what_differs_between_prompts_and_not_between_sides_is_no_noise() -> None:
+    sizes = [1.0 if number % 2 else 2.0 for number in range(40)]
+    noise = Random(3)
+    base, head = ([[size * noise.uniform(0.98, 1.02)] for size in sizes] for _ in range(2))
+    span = ratio_interval(base, head, 0.5)
+    assert span is not None and 0.9 < span[0] < 1.0 < span[1] < 1.1
+
+
+def test_samples_of_one_prompt_are_no_independent_ones() -> None:
+    gaps = [[value] * 20 for value in drawn(5, 40)]
+    single = ratio_interval(each(drawn(5, 40)), each(drawn(6, 40)), 0.5)
+    assert single is not None
+    assert ratio_interval(gaps, [[value] * 20 for value in drawn(6, 40)], 0.5) == pytest.approx(single, rel=0.1)
+
+
+def test_more_prompts_make_it_narrower_and_nothing_makes_it_random() -> None:
+    few, many = (ratio_interval(each(drawn(1, n)), each(drawn(2, n)), 0.95) for n in (40, 2_000))
     assert few is not None and many is not None
     assert many[1] - many[0] < (few[1] - few[0]) / 2
-    assert ratio_interval(drawn(1, 40), drawn(2, 40), 0.95) == few
+    assert ratio_interval(each(drawn(1, 40)), each(drawn(2, 40)), 0.95) == few
 
 
-def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_steps() -> None:
+def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_prompts() -> None:
     def steps(seed: int, factor: float) -> list[tuple[float, float]]:
         return [(64.0, value * factor) for value in drawn(seed, 40)]
 
@@ -40,10 +60,10 @@ def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_steps() -> Non
         covered += span[0] <= 0.8 <= span[1]
     # 38 are expected of 40; 31 or fewer happen by chance once in a thousand times.
     assert covered >= 32
-    assert pace_interval(steps(1, 1.0)[:7], steps(2, 1.0)) is None
-    assert pace_interval([(0.0, 1.0)] * 9, steps(2, 1.0)) is None
+    assert pace_interval(steps(1, 1.0)[:7], steps(2, 1.0)[:7]) is None
+    assert pace_interval([(0.0, 1.0)] * 40, steps(2, 1.0)) is None
 
 
-@pytest.mark.parametrize(("base", "head"), [([], [1.0]), ([1.0], []), ([0.0, 0.0], [1.0])])
-def test_without_samples_or_with_a_base_of_zero_there_is_none(base: list[float], head: list[float]) -> None:
+@pytest.mark.parametrize(("base", "head"), [([], []), ([[1.0]] * 7, [[1.0]] * 7), ([[0.0]] * 9, [[1.0]] * 9)])
+def test_with_few_prompts_or_a_base_of_zero_there_is_none(base: list[list[float]], head: list[list[float]]) -> None:
     assert ratio_interval(base, head, 0.5) is None

@@ -1,13 +1,15 @@
 """Met, not met, or nobody can tell: and nothing without samples passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from kvstress.core.ruling import Ruled
 from kvstress.gate.evidence import First, Intervals, Seen
-from kvstress.gate.judging import needed, quantile, rule
+from kvstress.gate.judging import rule
 from kvstress.gate.sentence import parse
+from kvstress.gate.timing import needed, quantile
 
 
 def at(step: int) -> First:
@@ -23,11 +25,12 @@ def seen(first: First | None, plan: str = "p", signatures: Sequence[str] = (), *
 
 
 def timed(values: Sequence[float]) -> Seen:
-    latencies: Mapping[tuple[str, str], tuple[float, ...]] = {
-        ("ttft", "warm"): tuple(values),
-        ("ttft", "prime"): (9.0,),
-    }
+    latencies = {("ttft", "warm"): tuple(enumerate(values)), ("ttft", "prime"): ((0, 9.0),)}
     return Seen(run="r", plan="p", first=none_in(9), latencies=latencies)
+
+
+def paced(rate: float, steps: int = 9) -> Seen:
+    return replace(seen(None, throughput=rate), paces=tuple((step, rate, 1.0) for step in range(steps)))
 
 
 def intervals(span: tuple[float, float] | None) -> Intervals:
@@ -103,11 +106,19 @@ def test_a_ratio_beyond_its_limit_fails_only_with_its_whole_interval() -> None:
 
 
 def test_a_pace_that_is_slower_by_no_more_than_noise_does_not_fail() -> None:
-    base, head = [seen(None, throughput=100.0)], [seen(None, throughput=90.0)]
+    base, head = [paced(100.0)], [paced(90.0)]
     assert outcome("throughput >= 0.95x", base, head, (0.85, 0.94)) is Ruled.NOT_MET
     assert outcome("throughput >= 0.95x", base, head, (0.85, 1.02)) is Ruled.CANNOT_TELL
     assert outcome("throughput >= 0.95x", base, head) is Ruled.NOT_MET
     assert outcome("throughput >= 0.85x", base, head, (0.80, 0.99)) is Ruled.MET
+
+
+def test_only_prompts_that_both_sides_completed_are_compared() -> None:
+    base, head = [timed([1.0] * 30 + [9.0] * 30)], [timed([1.0] * 30)]
+    found = rule(parse("ttft_warm_p90 <= 1.10x"), tuple(base), tuple(head), intervals(None))
+    assert (found.outcome, found.base, found.head, found.ratio) == (Ruled.MET, 1.0, 1.0, 1.0)
+    slower = rule(parse("throughput >= 0.95x"), (paced(100.0, 50),), (paced(90.0, 20),), intervals(None))
+    assert slower.outcome is Ruled.NOT_MET and "over 20 prompts" in slower.said
 
 
 def test_too_few_samples_do_not_pass() -> None:
@@ -115,6 +126,7 @@ def test_too_few_samples_do_not_pass() -> None:
     assert outcome("ttft_warm_p95 <= 1.10x", many, few) is Ruled.CANNOT_TELL
     assert outcome("ttft_warm_p95 <= 1.10x", few, many) is Ruled.CANNOT_TELL
     assert outcome("itl_warm_p50 <= 1s", [], many) is Ruled.CANNOT_TELL
+    assert outcome("ttft_warm_p50 <= 1.10x", [timed([1.0] * 30)], [timed([1.0])]) is Ruled.CANNOT_TELL
     assert "only streamed" in rule(parse("itl_p50 <= 1s"), (), tuple(many), intervals(None)).said
     assert [needed(q) for q in (0.5, 0.9, 0.95, 0.99, 1.0)] == [2, 10, 20, 100, 1]
 
