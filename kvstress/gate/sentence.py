@@ -85,6 +85,9 @@ class Bound:
         return None if base is None else self.factor * base + self.offset
 
 
+AS_BASELINE = Bound(factor=1.0, offset=0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
     """One requirement; `text` is as it was written, `latency` the parts of a metric such as `ttft_warm_p95`."""
@@ -94,6 +97,11 @@ class Sentence:
     sign: Sign
     bound: Bound
     latency: "Latency | None" = None
+
+    @property
+    def no_earlier(self) -> bool:
+        """True for `first_failure >= baseline` itself, without a factor or an allowance."""
+        return self.metric == "first_failure" and self.sign is Sign.AT_LEAST and self.bound == AS_BASELINE
 
     @property
     def needs_baseline(self) -> bool:

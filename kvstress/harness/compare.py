@@ -107,9 +107,11 @@ def facts(seen: Seen) -> Facts:
         requests=int(seen.levels.get("requests") or 0),
         signatures=seen.signatures,
         samples={
-            f"{phase} {_WORDS[word]}": values for (word, phase), values in seen.latencies.items() if word in _WORDS
+            f"{phase} {_WORDS[word]}": tuple(value for _, value in samples)
+            for (word, phase), samples in seen.latencies.items()
+            if word in _WORDS
         },
-        pace=seen.pace,
+        pace=tuple((tokens, seconds) for _, tokens, seconds in seen.paces),
     )
 
 

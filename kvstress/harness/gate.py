@@ -14,18 +14,20 @@ from kvstress.core.errors import UsageError
 from kvstress.core.manifest import Manifest
 from kvstress.core.ruling import Ruled, Ruling, worst
 from kvstress.core.verdict import Judgement, Verdict
-from kvstress.gate.change import changed
 from kvstress.gate.evidence import Intervals, Seen, Side
 from kvstress.gate.interval import pace_interval, ratio_interval
 from kvstress.gate.judging import rule
 from kvstress.gate.sentence import Sentence, of_workload, parse
 from kvstress.harness import baseline
 from kvstress.harness.baseline import NO_BASE, Base, Labels
+from kvstress.harness.compare import judged
 from kvstress.harness.seen import look
 from kvstress.report.charts import png, pool_chart
 from kvstress.report.fold import RunFold, folded
 from kvstress.report.gate import Gated, gate_markdown, gate_suite
 from kvstress.report.junit import document, run_suite
+from kvstress.stats.compare import FOUR
+from kvstress.stats.facts import Change, Comparison, Row
 from kvstress.store import disk
 from kvstress.store.baseline import slug
 from kvstress.store.rundir import read_events
@@ -35,6 +37,12 @@ PICTURE = "fill.png"
 # What is required where neither the command line nor the workload says anything.
 WITH_BASELINE = ("first_failure >= baseline", "findings.new == 0")
 WITHOUT = ("failures == 0",)
+_BY_CHANGE = {
+    Change.REGRESSED: Ruled.NOT_MET,
+    Change.CANNOT_TELL: Ruled.CANNOT_TELL,
+    Change.UNCHANGED: Ruled.MET,
+    Change.IMPROVED: Ruled.MET,
+}
 _INTERVALS = Intervals(quantile=ratio_interval, pace=pace_interval)
 
 
@@ -74,13 +82,16 @@ def gate(options: GateOptions, runs: Sequence[Path]) -> Verdicts:
     _check_heads(heads, options)
     base = _base(heads, options)
     sentences = _sentences(heads, options, base)
-    rulings = (_judged(heads), *_paired(heads, base, sentences, options))
+    _check_plans(heads, base)
+    compared = judged(base.side, tuple(head.seen for head in heads)) if base.side else None
+    rulings = (_judged(heads), *(_ruled(sentence, heads, base, compared) for sentence in sentences))
     gated = Gated(
         outcome=worst(rulings),
         rulings=rulings,
         heads=tuple((head.manifest, head.judgement) for head in heads),
         baseline=base.said,
-        compared=changed(base.side, tuple(head.seen for head in heads)).words if base.side else None,
+        compared=f"{compared.verdict}: {compared.said}" if compared else None,
+        rows=tuple(map(_row_words, compared.rows)) if compared else (),
     )
     return Verdicts(gated=gated, heads=heads, base=base)
 
@@ -148,8 +159,8 @@ def _judged(heads: Sequence[Head]) -> Ruling:
     return Ruling(sentence="every run was judged", outcome=outcome, said=said or runs)
 
 
-def _paired(heads: Sequence[Head], base: Base, sentences: Sequence[Sentence], options: GateOptions) -> list[Ruling]:
-    """The rulings. UsageError where a run and the baseline were not sent the same: no number of theirs compares."""
+def _check_plans(heads: Sequence[Head], base: Base) -> None:
+    """Raises UsageError where a run and the baseline were not sent the same: no number of theirs compares."""
     plans = {seen.plan for seen in base.side}
     stranger = next((head for head in heads if plans and head.seen.plan not in plans), None)
     if stranger is not None:
@@ -157,8 +168,24 @@ def _paired(heads: Sequence[Head], base: Base, sentences: Sequence[Sentence], op
             f"{stranger.path} was sent other traffic than the baseline ({base.said}): workload settings, seed or data "
             f"differ (plan {stranger.seen.plan[:12]}, baseline {', '.join(sorted(plan[:12] for plan in plans))})"
         )
+
+
+def _ruled(sentence: Sentence, heads: Sequence[Head], base: Base, compared: Comparison | None) -> Ruling:
+    """One sentence; from four runs a side its survival, and no single run, decides that of the first failure."""
     side: Side = tuple(head.seen for head in heads)
-    return [rule(sentence, base.side, side, _INTERVALS) for sentence in sentences]
+    if compared is not None and sentence.no_earlier and min(len(side), len(base.side)) >= FOUR:
+        primary = compared.rows[0]
+        return Ruling(
+            sentence=sentence.text, outcome=_BY_CHANGE[primary.verdict], said=f"{primary.metric}: {primary.said}"
+        )
+    return rule(sentence, base.side, side, _INTERVALS)
+
+
+def _row_words(row: Row) -> tuple[str, str, str, str, str]:
+    """A row of the comparison as a page shows it."""
+    ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
+    span = "" if row.interval is None else f" ({row.interval[0]:.3f} to {row.interval[1]:.3f})"
+    return row.metric, row.base, row.head, ratio + span, row.verdict.value
 
 
 def write(found: Verdicts, folder: Path) -> dict[str, Any]:
@@ -220,6 +247,7 @@ def json_of(found: Verdicts) -> dict[str, Any]:
         "exit_code": gated.outcome.exit_code,
         "baseline": gated.baseline,
         "compared": gated.compared,
+        "rows": [dict(zip(("metric", "base", "head", "ratio", "verdict"), row, strict=True)) for row in gated.rows],
         "gates": [{**asdict(ruling), "outcome": ruling.outcome.words} for ruling in gated.rulings],
         "runs": [_run(head) for head in found.heads],
     }

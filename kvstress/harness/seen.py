@@ -143,26 +143,26 @@ def skim(path: Path) -> tuple[Manifest, Seen]:
     Single gaps between chunks are not in the tables. Raises UsageError and CannotJudgeError as `look` does.
     """
     manifest, told = rundir.read_manifest(path), glance.verdict(path)
-    latencies: dict[tuple[str, str], Reservoir[float]] = {}
+    latencies: dict[tuple[str, str], Reservoir[tuple[int, float]]] = {}
     tokens: dict[int, int] = {}
     for timed in glance.completed(path):
         for word, value in (("e2e", timed.e2e), ("ttft", timed.ttft), ("tpot", timed.tpot)):
             if value is not None:
-                latencies.setdefault((word, timed.phase), Reservoir()).add(value)
+                latencies.setdefault((word, timed.phase), Reservoir()).add((timed.step, value))
         if timed.tokens is not None:
             tokens[timed.step] = tokens.get(timed.step, 0) + timed.tokens
-    pace: Reservoir[tuple[float, float]] = Reservoir()
+    paces: Reservoir[tuple[int, float, float]] = Reservoir()
     for step, seconds in glance.step_seconds(path):
         if (generated := tokens.pop(step, None)) is not None and seconds > 0:
-            pace.add((float(generated), seconds))
-    return manifest, _skimmed(manifest, told, latencies, pace, glance.capacity(path))
+            paces.add((step, float(generated), seconds))
+    return manifest, _skimmed(manifest, told, latencies, paces, glance.capacity(path))
 
 
 def _skimmed(
     manifest: Manifest,
     told: dict[str, Any],
-    latencies: dict[tuple[str, str], Reservoir[float]],
-    pace: Reservoir[tuple[float, float]],
+    latencies: dict[tuple[str, str], Reservoir[tuple[int, float]]],
+    paces: Reservoir[tuple[int, float, float]],
     capacity: float | None,
 ) -> Seen:
     failing = frozenset(one["signature"] for one in told["findings"] if one["verdict"] == Verdict.FAIL.name)
@@ -182,5 +182,5 @@ def _skimmed(
         },
         signatures=failing,
         latencies={key: tuple(reservoir.kept) for key, reservoir in latencies.items()},
-        pace=tuple(pace.kept),
+        paces=tuple(paces.kept),
     )

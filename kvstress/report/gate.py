@@ -23,13 +23,17 @@ BARS_WIDE = 72
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """A gate's result: `rulings` one a sentence, `heads` the judged runs, `baseline` and `compared` in words."""
+    """A gate's result: `rulings` one a sentence, `heads` the judged runs, `baseline` and `compared` in words.
+
+    `rows` are those of the comparison: metric, base, head, ratio with interval, verdict.
+    """
 
     outcome: Ruled
     rulings: tuple[Ruling, ...]
     heads: tuple[tuple[Manifest, Judgement], ...]
     baseline: str
     compared: str | None = None
+    rows: tuple[tuple[str, str, str, str, str], ...] = ()
 
     @property
     def failing(self) -> tuple[Manifest, Judgement] | None:
@@ -97,7 +101,7 @@ def gate_markdown(gated: Gated, fold: RunFold | None, picture: str | None) -> st
         parts.append(fenced(finding.summary) if finding is not None else "")
     if picture is not None:
         parts.append(f"![KV pool over prompts]({picture})")
-    parts.append(_curve(fold) if fold is not None else "")
+    parts += [_curve(fold) if fold is not None else "", _details(gated.rows)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -114,6 +118,15 @@ def _table(rulings: Sequence[Ruling]) -> str:
         for r in rulings
     ]
     return "\n".join(["| | gate | |", "|---|---|---|", *rows])
+
+
+def _details(rows: Sequence[tuple[str, str, str, str, str]]) -> str:
+    """All rows of the comparison, folded away: what did not change is no news, but is asked for."""
+    if not rows:
+        return ""
+    lines = ["| " + " | ".join(escape(line(cell, 200)) for cell in row) + " |" for row in rows]
+    table = "\n".join(["| | baseline | head | ratio (95 %) | |", "|---|---|---|---|---|", *lines])
+    return f"<details><summary>Compared row by row</summary>\n\n{table}\n\n</details>"
 
 
 def _runs(heads: Sequence[tuple[Manifest, Judgement]]) -> Iterator[str]:

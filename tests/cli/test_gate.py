@@ -22,14 +22,16 @@ def test_the_fix_taken_out_fails_the_gate_at_the_failing_prompt_and_put_in_it_pa
     told = ("--allow-reference", "--out", "out")
     worse = kvstress("gate", "unfixed", "again", "--baseline", "fixed", *told, "--github", cwd=tmp_path, env=page)
     assert worse.returncode == 1, worse.stdout + worse.stderr
-    assert "FAIL; REGRESSED: first failure at prompt 3, which every run of the baseline passed" in worse.stdout
+    assert worse.stdout.startswith("kvstress gate: FAIL; REGRESSED: ")
+    assert "first failure at prompt 3, which every run of the baseline passed; the same in 2 runs" in worse.stdout
     assert re.search(r"NOT MET +first_failure >= baseline +unfixed: first failure at prompt 3", worse.stdout)
     assert "::error title=kvstress%3A NOT MET%3A first_failure >= baseline::" in worse.stderr
     assert "prepared model reported device error 6" in (tmp_path / "page.md").read_text()
     better = kvstress("gate", "fixed", "--baseline", "unfixed", *told, "--json", cwd=tmp_path)
     assert better.returncode == 0, better.stdout + better.stderr
     found = json.loads(better.stdout)
-    assert found["verdict"] == "PASS" and found["compared"].startswith("IMPROVED: no failure in 6 prompts")
+    assert found["verdict"] == "PASS" and found["compared"].startswith("IMPROVED: ")
+    assert "no failure in 6 prompts with the pool full" in found["compared"]
     assert json.loads((tmp_path / "out" / "gate.json").read_text()) == json.loads(better.stdout)
 
 

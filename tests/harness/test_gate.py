@@ -55,6 +55,26 @@ def test_a_head_that_no_longer_fails_meets_it(tmp_path: Path) -> None:
     assert gate(against(base), [head]).gated.outcome is Ruled.MET
 
 
+@pytest.mark.parametrize(("runs_a_side", "expected"), [(3, Ruled.NOT_MET), (4, Ruled.CANNOT_TELL)])
+def test_from_four_runs_a_side_no_single_early_failure_decides(
+    tmp_path: Path, runs_a_side: int, expected: Ruled
+) -> None:
+    base = [stored(tmp_path / f"base{step}", step + 1, fail_at=step) for step in (18, 22, 26, 30)[:runs_a_side]]
+    head = [stored(tmp_path / f"head{step}", step + 1, fail_at=step) for step in (15, 23, 26, 31)[:runs_a_side]]
+    found = gate(GateOptions(baselines=tuple(base)), head)
+    assert ruled(found)["first_failure >= baseline"] is expected, found.gated.rulings
+
+
+def test_the_page_has_the_comparison_row_by_row(tmp_path: Path) -> None:
+    base, head = stored(tmp_path / "base", 143), stored(tmp_path / "head", 143)
+    found = gate(against(base), [head])
+    write(found, tmp_path / "out")
+    page = (tmp_path / "out" / "summary.md").read_text()
+    (throughput,) = [row for row in found.gated.rows if row[0] == "throughput"]
+    assert throughput[3].startswith("1.000 (0.9") and throughput[4] == "UNCHANGED"
+    assert "| throughput |" in page and "UNCHANGED" in page
+
+
 def test_what_it_writes_names_the_failing_prompt(tmp_path: Path) -> None:
     base, head = stored(tmp_path / "base", 143), stored(tmp_path / "head", 17, fail_at=16)
     content = write(gate(against(base), [head]), tmp_path / "out")
