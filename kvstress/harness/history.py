@@ -92,7 +92,7 @@ def _steps(seen: Seen) -> float:
 
 def _warm(seen: Seen) -> float | None:
     """The median of the warm sends' latency; of all sends in a workload that has none."""
-    of_phase = [values for (word, phase), values in seen.latencies.items() if word == "e2e" and phase.startswith(WARM)]
-    every = of_phase or [values for (word, _), values in seen.latencies.items() if word == "e2e"]
-    flat = [value for values in every for value in values]
+    of_phase = [s for (word, phase), s in seen.latencies.items() if word == "e2e" and phase.startswith(WARM)]
+    every = of_phase or [s for (word, _), s in seen.latencies.items() if word == "e2e"]
+    flat = [value for samples in every for _, value in samples]
     return median(flat) if flat else None

@@ -116,6 +116,7 @@ def test_a_night_that_fails_after_a_good_one_names_the_prompt_and_the_commit(tmp
     assert evaluated(gate["if"], nightly(first))
     first.run(gate["steps"], nightly(first))
     assert not first.failed, first.log
+    assert "first failure" in (first.uploads["kvstress-speedbench"] / "history.html").read_text()
     git(tmp_path / "work" / "engine", "checkout", "-q", hashes[3])
     second = Job(workspace=first.workspace, temp=tmp_path / "night2", env=first.env)
     contexts = nightly(first)

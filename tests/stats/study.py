@@ -69,8 +69,9 @@ def timed(seen: Seen, draws: np.random.Generator) -> Seen:
     """`seen` with timings of a server that has not changed."""
     start = draws.lognormal(0.0, STARTS)
     seconds = start * draws.lognormal(np.log(0.2), SPREAD, REQUESTS)
-    pace = tuple((64.0, float(one)) for one in seconds)
-    return replace(seen, latencies={("e2e", "warm"): tuple(map(float, seconds))}, pace=pace)
+    samples = tuple((step, float(one)) for step, one in enumerate(seconds))
+    paces = tuple((step, 64.0, one) for step, one in samples)
+    return replace(seen, latencies={("e2e", "warm"): samples}, paces=paces)
 
 
 def earlier(seen: Seen) -> Seen:
