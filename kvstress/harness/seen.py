@@ -4,6 +4,7 @@ The judge folds over the same pass, so a run of a million requests is read once.
 uniform sample (reservoir) whose draws are seeded: the same run always gives the same gate.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -47,7 +48,9 @@ class Reservoir(Generic[T]):
 class _Timings:
     """Latencies of completed step requests by word and phase, and the tokens they generated over the time they took."""
 
-    latencies: dict[tuple[str, str], Reservoir[tuple[int, float]]] = field(default_factory=dict)
+    latencies: defaultdict[tuple[str, str], Reservoir[tuple[int, float]]] = field(
+        default_factory=lambda: defaultdict(Reservoir)
+    )
     paces: Reservoir[tuple[int, float, float]] = field(default_factory=Reservoir)
     capacity: float | None = None
     tokens: int | None = None
@@ -86,7 +89,7 @@ class _Timings:
             self._add("itl", phase, step, gap)
 
     def _add(self, word: str, phase: str, step: int, value: float) -> None:
-        self.latencies.setdefault((word, phase), Reservoir()).add((step, value))
+        self.latencies[word, phase].add((step, value))
 
     @property
     def throughput(self) -> float | None:
@@ -143,12 +146,12 @@ def skim(path: Path) -> tuple[Manifest, Seen]:
     Single gaps between chunks are not in the tables. Raises UsageError and CannotJudgeError as `look` does.
     """
     manifest, told = rundir.read_manifest(path), glance.verdict(path)
-    latencies: dict[tuple[str, str], Reservoir[tuple[int, float]]] = {}
+    latencies: defaultdict[tuple[str, str], Reservoir[tuple[int, float]]] = defaultdict(Reservoir)
     tokens: dict[int, int] = {}
     for timed in glance.completed(path):
         for word, value in (("e2e", timed.e2e), ("ttft", timed.ttft), ("tpot", timed.tpot)):
             if value is not None:
-                latencies.setdefault((word, timed.phase), Reservoir()).add((timed.step, value))
+                latencies[word, timed.phase].add((timed.step, value))
         if timed.tokens is not None:
             tokens[timed.step] = tokens.get(timed.step, 0) + timed.tokens
     paces: Reservoir[tuple[int, float, float]] = Reservoir()

@@ -7,6 +7,7 @@ can be had this way: single gaps between chunks are in the events alone.
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def _columns(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if missing := [name for name in names if name not in heads]:
             raise CannotJudgeError(f"{path} has no column {missing[0]}; `kvstress judge` on the run makes it anew")
         places = [heads.index(name) for name in names]
-        last = max(places)
+        picked, last = itemgetter(*places, places[0]), max(places)
         for row in rows:
             if len(row) > last:
-                yield tuple(row[place] for place in places)
+                # One place more than asked for, because a getter of one gives no tuple.
+                yield picked(row)[:-1]
