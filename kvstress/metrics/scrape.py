@@ -20,6 +20,8 @@ from kvstress.metrics.slots import Slots, read_slots
 Fetch = Callable[[str], Awaitable[tuple[int | None, str, str | None]]]
 Offload = Callable[[Callable[[], Page]], Awaitable[Page]]
 
+# A page that takes so long and then says nothing is asked for less and less often: no step must wait for it for ever.
+HANGS, LONGEST_PAUSE = 2.0, 120.0
 PATHS = ("/metrics", "/prometheus/metrics")
 # 501 is how llama.cpp says that it was started without --metrics.
 _NO_PAGE = frozenset({404, 405, 410, 501})
@@ -62,20 +64,32 @@ class Scraper:
         self._path: str | None = None
         self._absent = False
         self._slots_absent = False
+        self._hung = 0
+        self._ask_again = 0.0
 
     async def scrape(self, why: str, step: int | None) -> Sample | None:
         """One Sample; None when the server has no metrics page, which is not asked for again."""
         if self._absent:
             return None
         at = self._clock()
+        if at < self._ask_again:
+            problem = f"not asked for: it did not answer {self._hung} times in a row"
+            return Sample(at=at, why=why, step=step, problem=problem, took=0.0)
         page = await self._page()
         if page is None:
             return None
+        self._hung = self._hung + 1 if page.problem is not None and self._clock() - at >= HANGS else 0
+        if self._hung > 1:
+            self._leave_alone(self._clock() - at)
         sample = Sample(at=at, why=why, step=step, problem=page.problem)
         if page.series:
             sample = self._completed(replace(sample, **self._canonical(page)))
             sample = await self._with_slots(sample)
         return replace(sample, took=self._clock() - at)
+
+    def _leave_alone(self, took: float) -> None:
+        """After a second hang in a row for as long as it took, then for twice that, and so on."""
+        self._ask_again = self._clock() + min(LONGEST_PAUSE, took * 2 ** (self._hung - 2))
 
     async def _page(self) -> Page | None:
         """The page at the path that had one before, else at the first that has one; None when no path has any."""

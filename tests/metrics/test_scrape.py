@@ -228,3 +228,42 @@ def test_scrapes_may_overlap() -> None:
         return list(await asyncio.gather(*scrapes))
 
     assert [sample is not None and sample.kv_free == 10 for sample in asyncio.run(both())] == [True, True]
+
+
+def test_a_page_that_hangs_is_asked_for_less_and_less_often() -> None:
+    now = 0.0
+
+    async def hang(path: str) -> Answer:
+        nonlocal now
+        asked.append(now)
+        now += 10.0
+        return None, "", "no answer within 10 s"
+
+    asked: list[float] = []
+    scraper = Scraper(hang, lambda: now)
+    for _ in range(100):
+        sample = scrape(scraper)
+        assert sample is not None and sample.problem is not None, "a page that hangs is not one that is absent"
+        now += 1.0
+    assert len(asked) == 5, asked
+    assert asked[2] - asked[1] > 19 and asked[3] - asked[2] > 29 and asked[4] - asked[3] > 49
+
+
+def test_a_page_that_answers_again_is_asked_for_each_time_again() -> None:
+    answers: list[Answer] = [(None, "", "no answer")] * 3 + [flare(1, 1)] * 3
+    now, asked = 0.0, 0
+
+    async def fetch(path: str) -> Answer:
+        nonlocal now, asked
+        asked += 1
+        answer = answers[asked - 1]
+        now += 10.0 if answer[0] is None else 0.01
+        return answer
+
+    scraper = Scraper(fetch, lambda: now)
+    samples = []
+    for _ in range(80):
+        if asked < len(answers):
+            samples.append(scrape(scraper))
+        now += 1.0
+    assert [sample.kv_free for sample in samples[-3:] if sample is not None] == [1, 1, 1]
