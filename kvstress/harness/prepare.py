@@ -45,8 +45,8 @@ class Prepared:
 
     @property
     def streams(self) -> bool:
-        """True when the workload's requests are streamed."""
-        return bool(self.plan.parameters["stream"])
+        """True when any of the workload's requests is streamed."""
+        return bool(self.plan.parameters["stream"]) or any(phase.stream for phase in self.spec.phases)
 
     @property
     def probes(self) -> bool:

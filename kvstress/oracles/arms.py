@@ -1,4 +1,4 @@
-"""Two answers to one greedy prompt, token by token: where they part, and how sure the first one was there.
+"""Comparing answers: two of one greedy prompt token by token, and right and wrong ones of two arms.
 
 Text says little: two tokens that nearly tie change places with the order of a sum, on healthy servers too. What a
 computation that has nothing wrong with it cannot do is to drop a token that was far ahead of the one it says instead.
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from kvstress.core.events import Event, RequestSent, RunEnded, StepStarted
 from kvstress.core.exchange import Choice, Exchange
 from kvstress.oracles.oracle import options
+from kvstress.oracles.shift import fisher
 
 MOST_TOKENS = 128
+_SOUND = 0.98
 # Requests of killed runs never end; more than this are never open.
 _MOST_OPEN = 20_000
 _BIASES = ("logit_bias", "frequency_penalty", "presence_penalty", "repetition_penalty", "response_format", "tools")
@@ -89,3 +91,36 @@ def _ahead(logprob: float, top: tuple[tuple[str, float], ...], token: str, said:
     if said in listed:
         return logprob - listed[said]
     return logprob - min(others) if others else None
+
+
+class Arms:
+    """Right and wrong answers in two arms, the tested and the control.
+
+    The control must be sound (98 % right of `least` or more) before its word counts.
+    """
+
+    def __init__(self, *, level: float, least: int) -> None:
+        self._level, self._least = level, least
+        self._asked = {True: 0, False: 0}
+        self._wrong = {True: 0, False: 0}
+
+    def add(self, tested: bool, wrong: bool) -> bool:
+        """Count one; whether it is a wrong answer that shows the tested arm to be worse."""
+        self._asked[tested] += 1
+        self._wrong[tested] += wrong
+        sound = self._asked[False] >= self._least and self._wrong[False] <= (1 - _SOUND) * self._asked[False]
+        if not (wrong and tested and sound) or self._wrong[True] < 2:
+            return False
+        return fisher(self._wrong[True], self._asked[True], self._wrong[False], self._asked[False]) < self._level
+
+    @property
+    def drop(self) -> float:
+        """By how much the tested arm's share of right answers is lower."""
+        shares = {arm: self._wrong[arm] / max(1, self._asked[arm]) for arm in (True, False)}
+        return shares[True] - shares[False]
+
+    def words(self, tested: str, control: str) -> str:
+        return (
+            f"{self._wrong[True]} of {self._asked[True]} wrong {tested}, "
+            f"{self._wrong[False]} of {self._asked[False]} {control}"
+        )

@@ -11,31 +11,27 @@ Noisy when: a weak model, or a context beyond what it can search (the cold arm s
 off (answers with reasoning and no text are not counted).
 """
 
-import re
-
 from kvstress.core.cold import means
 from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
-from kvstress.core.markers import Markers
 from kvstress.core.outcome import Outcome
 from kvstress.core.verdict import Finding, Verdict
-from kvstress.oracles.foreign import own
 from kvstress.oracles.ledger import MEMORY
-from kvstress.oracles.oracle import found, options
+from kvstress.oracles.oracle import found
+from kvstress.oracles.right import Right
 from kvstress.oracles.shift import Shift, fisher
 
 NAME = "CANARY"
 
-_ASKS = re.compile(r"\basks=(\d+)")
-_ROOM, _SOUND, _LEVEL = 24, 0.98, 0.01
+_SOUND, _LEVEL = 0.98, 0.01
 
 
 class Canary:
     """Counts right and wrong in each arm; keeps which recipes were answered (bounded)."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self._markers = Markers(f"{manifest.workload}/{manifest.seed}")
+        self._right = Right(manifest)
         self._known: dict[str, None] = {}
         self._asked: dict[bool, int] = {True: 0, False: 0}
         self._wrong: dict[bool, int] = {True: 0, False: 0}
@@ -44,21 +40,15 @@ class Canary:
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         if not isinstance(event, Exchange) or asked is None or event.outcome is not Outcome.COMPLETED:
             return ()
-        code = self.code(asked)
+        code = self._right.code(asked)
         if code is None:
             return ()
         cold = asked.recipe not in self._known or means(asked.phase) is not None
         self._known[asked.recipe] = None
         if len(self._known) > MEMORY:
             del self._known[next(iter(self._known))]
-        if (asked.max_tokens or 0) < _ROOM or options(asked).get("temperature") != 0 or not event.text:
-            return ()
-        return self._count(cold, code not in re.sub(r"\s", "", event.text), asked, code, event.text)
-
-    def code(self, asked: RequestSent) -> str | None:
-        """The code that answers the request's question; None when it asks none."""
-        slot, numbers = _ASKS.search(asked.recipe), own(asked)
-        return self._markers.marker(numbers[-1], int(slot[1])) if slot and numbers else None
+        wrong = self._right.wrong(event, asked)
+        return () if wrong is None else self._count(cold, wrong, asked, code, event.text)
 
     def _count(self, cold: bool, wrong: bool, asked: RequestSent, code: str, text: str) -> tuple[Finding, ...]:
         self._asked[cold] += 1

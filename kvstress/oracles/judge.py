@@ -31,13 +31,19 @@ from kvstress.oracles.liveness import Liveness
 from kvstress.oracles.logprob import Logprob
 from kvstress.oracles.metric import Metric
 from kvstress.oracles.oracle import Oracle, OracleMaker
+from kvstress.oracles.order import Order
 from kvstress.oracles.pool_fill import PoolFillFold
+from kvstress.oracles.pressure import Pressure
 from kvstress.oracles.quiesce import Quiesce
 from kvstress.oracles.reconcile import Reconcile
+from kvstress.oracles.residue import Residue
+from kvstress.oracles.seqbatch import SeqBatch
 from kvstress.oracles.status import Status
 from kvstress.oracles.stream import Stream
+from kvstress.oracles.streameq import StreamEq
 from kvstress.oracles.structure import Struct
 from kvstress.oracles.survival import Survival
+from kvstress.oracles.trend import Trend
 from kvstress.oracles.usage import UsageSums
 
 ORACLES: tuple[tuple[str, OracleMaker], ...] = (
@@ -61,6 +67,12 @@ ORACLES: tuple[tuple[str, OracleMaker], ...] = (
     ("FOREIGN", Foreign),
     ("CANARY", Canary),
     ("COLDWARM", ColdWarm),
+    ("STREAMEQ", StreamEq),
+    ("SEQBATCH", SeqBatch),
+    ("ORDER", Order),
+    ("PRESSURE", Pressure),
+    ("TREND", Trend),
+    ("RESIDUE", Residue),
 )
 
 # What a twin answers is held against the server under test, and is no word about that server itself.

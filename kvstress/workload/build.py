@@ -85,18 +85,20 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
     }
     common = {"model": model, "stream": stream, **sampling}
     for index, prompt in enumerate(found.prompts()):
-        sends = ((phase, name) for phase in spec.phases for name in phase.names())
-        requests = tuple(_request(index, prompt, phase, name, common) for phase, name in sends)
+        sends = ((phase, name, place) for phase in spec.phases for place, name in enumerate(phase.names()))
+        requests = tuple(_request(index, prompt, phase, name, place, common) for phase, name, place in sends)
         yield Step(index=index, label=prompt.label, requests=requests)
 
 
-def _request(index: int, prompt: Prompt, phase: Phase, name: str, common: Mapping[str, Any]) -> Request:
+def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, common: Mapping[str, Any]) -> Request:
+    own = {} if phase.stream is None else {"stream": phase.stream}
     return Request(
         id=f"s{index}.{name}",
         step=index,
         phase=name,
-        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **common),
+        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **{**common, **own}),
         expect=Expect(phase.expect),
         recipe=prompt.recipe,
         tokens=prompt.tokens,
+        beside=phase.together and place > 0,
     )

@@ -15,7 +15,7 @@ from kvstress.core.sizing import Sizing
 from kvstress.workload import draws, text
 from kvstress.workload.body import Messages, user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Ramp, Spec, SpeedBench
+from kvstress.workload.format import Ramp, Rounds, Spec, SpeedBench
 from kvstress.workload.markers import facts
 
 Data = Mapping[str, DataFile]
@@ -53,6 +53,8 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
     source, key = spec.source, f"{spec.name}/{seed}"
     if isinstance(source, Ramp):
         return _ramp(source, key, sizing)
+    if isinstance(source, Rounds):
+        return _rounds(source, key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
 
 
@@ -82,6 +84,22 @@ def _ramp(ramp: Ramp, key: str, sizing: Sizing) -> Content:
     )
 
 
+def _rounds(source: Rounds, key: str, sizing: Sizing) -> Content:
+    contexts = [source.contexts[number % len(source.contexts)] for number in range(source.prompts)]
+    planned = [(label(context), _near(context, source.spread, f"{key}/{n}")) for n, context in enumerate(contexts)]
+    return Content(
+        prompts=lambda: _in_two_orders(source.rounds, key, list(_generated(iter(planned), key, sizing, source.facts))),
+        total=source.prompts * source.rounds,
+        sentence=f"generated code-like text, {source.prompts} prompts in {source.rounds} rounds of two orders",
+    )
+
+
+def _in_two_orders(rounds: int, key: str, prompts: list[Prompt]) -> Iterator[Prompt]:
+    orders = [draws.shuffled(f"{key}/order/{number}", prompts) for number in range(2)]
+    for number in range(rounds):
+        yield from orders[number % 2]
+
+
 def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
     return Content(
         prompts=lambda: _generated(_in_turn(source, key), key, sizing, source.facts),
@@ -94,12 +112,12 @@ def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:
 def _in_turn(source: SpeedBench, key: str) -> Iterator[tuple[str, int]]:
     for step in count():
         context = source.contexts[step % len(source.contexts)]
-        yield label(context), _near(context, source, f"{key}/{step}")
+        yield label(context), _near(context, source.spread, f"{key}/{step}")
 
 
-def _near(context: int, source: SpeedBench, key: str) -> int:
+def _near(context: int, spread: float, key: str) -> int:
     """A length of the prompt's own: equal lengths take freed pages in lockstep and never meet one of another use."""
-    return context - round(context * source.spread * draws.fraction(f"{key}/length"))
+    return context - round(context * spread * draws.fraction(f"{key}/length"))
 
 
 def _generated(planned: Iterator[tuple[str, int]], key: str, sizing: Sizing, tell: bool) -> Iterator[Prompt]:

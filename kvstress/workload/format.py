@@ -72,7 +72,31 @@ class Ramp(Table, frozen=True, kw_only=True, tag="ramp", tag_field="kind"):
             raise ValueError(f"end ({self.end}) must not be smaller than start ({self.start})")
 
 
-Source = SpeedBench | Ramp
+class Rounds(Table, frozen=True, kw_only=True, tag="rounds", tag_field="kind"):
+    """A set of generated prompts that is sent again and again, in two orders that take turns.
+
+    The same prompt then follows the same one in every second round and another one in those between: answers that
+    depend on what was asked before show, and so do prompts that were put out of the pool in the meantime.
+    """
+
+    contexts: Annotated[
+        tuple[Tokens, ...], Meta(min_length=1, description="sizes of the prompts of a round, taken in turn")
+    ] = (500, 1_500)
+    prompts: Annotated[int, Meta(ge=2, le=100_000, description="how many prompts a round has")] = 8
+    rounds: Annotated[int, Meta(ge=1, le=100_000, description="how often all of them are sent")] = 5
+    spread: Annotated[
+        float, Meta(ge=0, le=0.5, description="each prompt is shorter than its size by up to this fraction")
+    ] = 0.1
+    facts: Annotated[
+        bool,
+        Meta(
+            description="each prompt tells three codes that nobody could guess and asks for one, so that an answer "
+            "shows what was lost or came from elsewhere"
+        ),
+    ] = True
+
+
+Source = SpeedBench | Ramp | Rounds
 
 
 class Phase(Table, frozen=True, kw_only=True):
@@ -83,6 +107,12 @@ class Phase(Table, frozen=True, kw_only=True):
     repeat: Annotated[
         int, Meta(ge=1, le=1000, description="how often it is sent; more than once gives `name1`, `name2`, …")
     ] = 1
+    together: Annotated[
+        bool, Meta(description="the repeats leave at the same moment, not one after the other's answer")
+    ] = False
+    stream: Annotated[
+        bool | None, Meta(description="ask for this send streamed, or not; as the workload says where absent")
+    ] = None
     expect: Annotated[
         Literal["answer", "answer-or-refusal"],
         Meta(
@@ -171,6 +201,12 @@ class Oracles(Table, frozen=True, kw_only=True):
         "FOREIGN",
         "CANARY",
         "COLDWARM",
+        "STREAMEQ",
+        "SEQBATCH",
+        "ORDER",
+        "PRESSURE",
+        "TREND",
+        "RESIDUE",
     )
 
 

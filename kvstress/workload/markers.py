@@ -1,8 +1,9 @@
 """Planted facts: three lines a prompt that nobody could guess, and the question about one of them.
 
-A fact is `The code for harbour is Q3….`; its code is a marker (`core/markers.py`), so the line serves two oracles: an
-answer without the code has lost part of its own prompt, and one with another prompt's code has been given that. Keys
-are common words, the same in many prompts, because a mixed-up page should answer with a *wrong* code, not with none.
+A fact is `The code for harbour is Q3… €.`; its code is a marker (`core/markers.py`), so the line serves two oracles:
+an answer without the code has lost part of its own prompt, and one with another prompt's code has been given that.
+Keys are common words, the same in many prompts, because a mixed-up page should answer with a *wrong* code, not with
+none. The sign after it takes several bytes, which a stream must not lose between two chunks.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ def facts(key: str, number: int) -> Facts:
     return Facts(
         number=number,
         asked=asked,
-        lines=tuple(f"The code for {word} is {markers.marker(number, slot)}.\n" for slot, word in enumerate(words)),
+        lines=tuple(f"The code for {word} is {markers.marker(number, slot)} €.\n" for slot, word in enumerate(words)),
         question=f"\nWhat is the code for {words[asked]}?",
     )
 

@@ -30,8 +30,8 @@ max_steps = 8
 """
 
 
-def found_by(folder: Path, server: str, *more: str) -> set[str]:
-    (folder / "codes.toml").write_text(WORKLOAD)
+def found_by(folder: Path, server: str, *more: str, workload: str = WORKLOAD) -> set[str]:
+    (folder / "codes.toml").write_text(workload)
     words = ("--server", f"reference {server}".strip(), "--workload", "codes.toml", "--time-scale", "0.05")
     done = kvstress("run", *words, *more, "--out", "run", "--quiet", cwd=folder)
     assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -74,5 +74,21 @@ def test_a_twin_that_is_not_there_is_said_before_anything_is_sent(
     assert done.returncode == 2 and "--twin" in done.stderr
 
 
+THREE = """
+[[phases]]
+name = "streamed"
+max_tokens = 24
+stream = true
+
+[[phases]]
+name = "after"
+max_tokens = 24
+"""
+
+
+def test_a_character_that_is_lost_only_in_streams_is_found(tmp_path: Path) -> None:
+    assert found_by(tmp_path, "--defect utf8-split:every=1", workload=WORKLOAD + THREE) == {"STREAMEQ"}
+
+
 def test_a_healthy_server_is_met_with_silence(tmp_path: Path) -> None:
-    assert found_by(tmp_path, "") == set()
+    assert found_by(tmp_path, "", workload=WORKLOAD + THREE) == set()

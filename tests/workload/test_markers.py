@@ -19,7 +19,7 @@ def test_a_prompt_tells_three_codes_at_their_depths_and_asks_for_one(number: int
     assert prompt.endswith(told.question)
     assert all(prompt.count(line) == 1 for line in told.lines)
     word = told.question.removeprefix("\nWhat is the code for ").removesuffix("?")
-    assert f"The code for {word} is {Markers('w/0').marker(number, told.asked)}." in prompt
+    assert f"The code for {word} is {Markers('w/0').marker(number, told.asked)} €." in prompt
 
 
 def test_a_prompt_without_facts_is_what_it_always_was() -> None:
