@@ -231,7 +231,8 @@ def broken_schema(site: Site) -> None:
     def maybe(call: Call, response: Response) -> Response:
         shaped = call.body.get("response_format") or b'"tool_calls":[' in bytes(response.body)
         complete = b'"finish_reason":"length"' not in bytes(response.body)
-        return whole(call, response) if shaped and complete and response.status_code == 200 else response
+        eligible = shaped and complete and response.status_code == 200
+        return whole(call, response) if eligible and site.turn() else response
 
     site.hooks.answer = maybe
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
 from kvstress.core.sizing import Sizing
-from kvstress.workload import body
+from kvstress.workload import asking, body
 from kvstress.workload.content import Content, Prompt, content, stems
 from kvstress.workload.dataset import DataFile
 from kvstress.workload.format import Phase, Spec
@@ -96,7 +96,8 @@ def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, co
         id=f"s{index}.{name}",
         step=index,
         phase=name,
-        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **{**common, **own}),
+        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **{**common, **own}) | asking.shape(phase),
+        cancel=asking.cancel(phase),
         expect=Expect(phase.expect),
         recipe=prompt.recipe,
         tokens=prompt.tokens,

@@ -119,6 +119,25 @@ class Phase(Table, frozen=True, kw_only=True):
             description="what a healthy server does: it answers, or it may also say in a clean 4xx that it does not fit"
         ),
     ] = "answer"
+    shape: Annotated[
+        Literal["schema", "tool"] | None,
+        Meta(description="schema: ask for JSON of a small schema; tool: force the call of a tool with that schema"),
+    ] = None
+    cancel: Annotated[
+        Literal["queued", "prefill", "first-chunk", "decode"] | None,
+        Meta(
+            description="close the connection there: soon after sending, while a long prompt is read, at the first "
+            "chunk or at the fourth (the last two need a stream)"
+        ),
+    ] = None
+    cancel_after: Annotated[
+        Seconds | None, Meta(description="close it so long after sending instead, wherever the request then stands")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a time without a cancellation."""
+        if self.cancel_after is not None and self.cancel is None:
+            raise ValueError('cancel_after needs cancel = "queued", "prefill", "first-chunk" or "decode"')
 
     def names(self) -> tuple[str, ...]:
         """The name of each send of this phase."""
