@@ -5,6 +5,7 @@ run would be green for nothing. Exit 1 when a case came out otherwise than writt
 """
 
 import csv
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,8 @@ from tests.live.processes import kill_below, wait_for
 OUT = Path("reports/live")
 KVSTRESS = Path(sys.executable).with_name("kvstress")
 _LIMIT = 1_200.0
+BOUNDARIES = "tests/harness/test_bisect_engines.py"
+_NAMES = {"transformers": "transformers", "llama.cpp": "llama", "vllm": "vllm"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +117,48 @@ def _row(case: Case, verdict: dict[str, Any], seconds: float, complaint: str) ->
 
 def rows(names: tuple[str, ...], words: str, missing: list[str]) -> Iterator[Row]:
     """Rows as they come, of cases whose title holds `words`; engines that cannot be installed go to `missing`."""
+    folders: dict[str, Path] = {}
     for name in names:
         try:
             folder = environment(ENGINES[name].recipe)
         except NotInstalledError as problem:
             missing.append(str(problem))
             continue
+        folders[name] = folder
         for case in CASES:
             if case.engine == name and words in case.title:
                 yield run(case, folder)
+    if words in "memory limit, by hand":
+        yield from boundaries(folders)
+
+
+def boundaries(folders: dict[str, Path]) -> Iterator[Row]:
+    """The memory-limit search on each engine, against boundaries worked out by hand (`tests/harness`)."""
+    for name, folder in folders.items():
+        began = time.perf_counter()
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", BOUNDARIES, "-k", _NAMES[name]]
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=os.environ | _places(name, folder)
+        )
+        lines = done.stdout.strip().splitlines() or [""]
+        passed = done.returncode == 0 and " skipped" not in lines[-1]
+        empty: dict[str, Any] = {"coverage": {}, "pool_fill": None, "first_failure": None}
+        case = Case(engine=name, title="memory limit, by hand", flags="", words=(), verdict="found")
+        verdict = {**empty, "verdict": "found" if passed else "not"}
+        yield _row(case, verdict, time.perf_counter() - began, "" if passed else lines[-1])
+
+
+def _places(name: str, folder: Path) -> dict[str, str]:
+    """Where the search's tests find the engine."""
+    llama = f"{folder / 'bin' / 'python'} {Path(__file__).parent / 'llama_server.py'} -m {folder / 'gemma.gguf'}"
+    return {
+        "transformers": {
+            "KVSTRESS_TRANSFORMERS": str(folder / "bin" / "transformers"),
+            "KVSTRESS_TINY_MODEL": str(folder / "dense"),
+        },
+        "llama.cpp": {"KVSTRESS_LLAMA_SERVER": f"{llama} --port {{port}}"},
+        "vllm": {"KVSTRESS_VLLM": str(folder / "bin" / "python"), "KVSTRESS_TINY_MODEL": str(folder / "dense")},
+    }[name]
 
 
 def main(names: tuple[str, ...], words: str) -> int:

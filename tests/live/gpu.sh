@@ -51,6 +51,12 @@ python3 "$root/tests/live/models/dense.py" "$work/model" $model "$dtype" || exit
 
 # 65,536 tokens hold every prompt of the two sizes; this engine shows no pool, so only hits and fill are not asked for.
 go speedbench PASS 2048 --workload speedbench --set 'coverage.keys=[]' --max-steps 8
+# The same again, held against the first as the nightly holds a night against the last one.
+go speedbench-again PASS 2048 --workload speedbench --set 'coverage.keys=[]' --max-steps 8
+kvstress gate "$out/speedbench-again" --baseline "$out/speedbench" -r 'first_failure >= baseline' -r 'findings.new == 0' \
+    -r 'e2e_prime_p50 <= 2x' --out "$out/gate" 2>&1 | tail -n 12
+check "gate against the run before" PASS "$(field "$out/gate/gate.json" verdict)"
+kvstress compare "$out/speedbench" --with "$out/speedbench-again" --out "$out/compare" 2>&1 | tail -n 25
 # 32,768 tokens: prompts grow until one does not fit.
 go ramp FAIL 1024 --workload ramp --set start=8k --set end=64k --set source.steps=8
 capacity=$((1024 * block))
