@@ -20,7 +20,7 @@ mkdir -p "$out" "$work/hub"
 if [ -n "$wheels" ]; then
     python3 -m pip install -q --no-index --no-deps --no-compile --target "$work/site" "$wheels"/*.whl || exit 1
 fi
-# /v1/models of this engine answers 500 where its cache folder does not exist.
+# /v1/models of this engine answers 500 where its cache folder does not exist, and an older one lists no local model.
 export PYTHONPATH="$work/site:$root${PYTHONPATH:+:$PYTHONPATH}" HF_HUB_CACHE="$work/hub" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 PYTHONUNBUFFERED=1
 kvstress() { python3 -c 'import sys; from kvstress.cli.main import main; sys.argv[0] = "kvstress"; sys.exit(main())' "$@"; }
 server=$(command -v transformers) || { echo "no transformers program beside python3"; exit 1; }
@@ -42,7 +42,7 @@ go() {
     local name=$1 wanted=$2 blocks=$3
     shift 3
     echo "== $name"
-    kvstress run --ready-timeout 120s --timeout 60s --launch "$(serve "$blocks")" --out "$out/$name" --overwrite --hardware "$label" "$@" 2>&1 | tail -n 25
+    kvstress run --model "$work/model" --ready-timeout 120s --timeout 60s --launch "$(serve "$blocks")" --out "$out/$name" --overwrite --hardware "$label" "$@" 2>&1 | tail -n 25
     check "$name" "$wanted" "$(field "$out/$name/verdict.json" verdict)"
 }
 
@@ -72,7 +72,7 @@ EOF
 echo "== bisect"
 longest=12000
 needed=$(((longest + 64 + block - 1) / block))
-kvstress bisect --ready-timeout 120s --timeout 60s --launch "$(serve '{blocks}')" --low 360 --high 392 --workload speedbench --set "contexts=4000,$longest" \
+kvstress bisect --model "$work/model" --ready-timeout 120s --timeout 60s --launch "$(serve '{blocks}')" --low 360 --high 392 --workload speedbench --set "contexts=4000,$longest" \
     --set source.spread=0.0 --set 'coverage.keys=[]' --max-steps 2 --out "$out/bisect" --overwrite --hardware "$label" 2>&1 | tail -n 25
 check "bisect, failing" "$((needed - 1))" "$(field "$out/bisect/bisect.json" boundary.failing)"
 check "bisect, passing" "$needed" "$(field "$out/bisect/bisect.json" boundary.passing)"
