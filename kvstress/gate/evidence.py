@@ -11,15 +11,27 @@ from dataclasses import dataclass, field
 Interval = tuple[float, float]
 # A plan's digest and a step of it: the prompt that two runs of that plan share.
 Prompt = tuple[str, int]
-Pace = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A measurement of prompt number `prompt` in run number `run` of its side: `amount` per `seconds`.
+
+    For a latency `amount` is 1 and `seconds` the latency; for a pace, what a step generated and how long it took.
+    """
+
+    prompt: int
+    run: int
+    seconds: float
+    amount: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """95 % intervals of head over base, prompt by prompt, of a `quantile` and of a `pace`; None: it cannot be told."""
+    """95 % intervals of head over base, of a `quantile` and of a `pace`; None where it cannot be told."""
 
-    quantile: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float]], float], Interval | None]
-    pace: Callable[[Sequence[Pace], Sequence[Pace]], Interval | None]
+    quantile: Callable[[Sequence[Timed], Sequence[Timed], float], Interval | None]
+    pace: Callable[[Sequence[Timed], Sequence[Timed]], Interval | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +63,23 @@ class Seen:
 Side = tuple[Seen, ...]
 
 
-def by_prompt(side: Side, word: str, phase: str | None) -> dict[Prompt, list[float]]:
-    """The samples of latency `word` of all runs by prompt, of one phase or of all."""
-    found: dict[Prompt, list[float]] = {}
-    for seen in side:
+def latencies(side: Side, word: str, phase: str | None) -> dict[Prompt, list[tuple[int, float]]]:
+    """Run number and seconds of each sample of latency `word`, by prompt; of one phase or of all."""
+    found: dict[Prompt, list[tuple[int, float]]] = {}
+    for number, seen in enumerate(side):
         for (name, where), samples in seen.latencies.items():
             if name == word and phase in (None, where):
                 for step, value in samples:
-                    found.setdefault((seen.plan, step), []).append(value)
+                    found.setdefault((seen.plan, step), []).append((number, value))
     return found
 
 
-def paces(side: Side) -> dict[Prompt, Pace]:
-    """Tokens and seconds of each prompt, summed over runs."""
-    found: dict[Prompt, Pace] = {}
-    for seen in side:
+def paces(side: Side) -> dict[Prompt, list[tuple[int, float, float]]]:
+    """Run number, tokens and seconds of each completed step, by prompt."""
+    found: dict[Prompt, list[tuple[int, float, float]]] = {}
+    for number, seen in enumerate(side):
         for step, tokens, seconds in seen.paces:
-            before = found.get((seen.plan, step), (0.0, 0.0))
-            found[seen.plan, step] = before[0] + tokens, before[1] + seconds
+            found.setdefault((seen.plan, step), []).append((number, tokens, seconds))
     return found
 
 

@@ -1,35 +1,37 @@
 """Sentences about time, where measuring twice gives two numbers: latencies by quantile, and throughput.
 
 A limit on a ratio is held against the prompts that both sides completed, because a head that failed early never
-sent the long ones. It is broken only where the ratio's whole interval lies beyond it.
+sent the long ones. It is broken only where the ratio's whole interval lies beyond it, with several runs a side:
+the same server started twice may differ by more than any commit.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kvstress.core.ruling import Ruled, Ruling
-from kvstress.gate.evidence import Interval, Intervals, Side, by_prompt, paces
+from kvstress.gate.evidence import Interval, Intervals, Side, Timed, latencies, paces
 from kvstress.gate.sentence import Latency, Sentence
+
+ENOUGH_STARTS = 2
 
 
 def latency(sentence: Sentence, asked: Latency, base: Side, head: Side, intervals: Intervals) -> Ruling:
     """A sentence about a latency, judged on the samples of all runs."""
-    ours, theirs = (by_prompt(side, asked.word, asked.phase) for side in (head, base))
+    ours, theirs = (latencies(side, asked.word, asked.phase) for side in (head, base))
     if not sentence.bound.relative:
-        return _absolute(sentence, asked, [value for samples in ours.values() for value in samples])
+        return _absolute(sentence, asked, [value for samples in ours.values() for _, value in samples])
     shared = sorted(ours.keys() & theirs.keys())
-    head_samples, base_samples = [ours[prompt] for prompt in shared], [theirs[prompt] for prompt in shared]
-    counts = {"the head": sum(map(len, head_samples)), "the baseline": sum(map(len, base_samples))}
-    for who, (count, alone) in zip(counts, zip(counts.values(), (ours, theirs), strict=True), strict=True):
-        if count < needed(asked.quantile):
-            return _unknown(sentence, _too_few(who, count, sentence.metric, asked, shared=bool(alone)))
-    value, middle = (
-        quantile([v for s in samples for v in s], asked.quantile) for samples in (head_samples, base_samples)
-    )
-    span = intervals.quantile(base_samples, head_samples, asked.quantile)
-    said = f"{value:.4g} s of {counts['the head']:,} samples; baseline {middle:.4g} s"
-    return _relative(sentence, said, middle, value, span)
+    sides = [
+        [Timed(prompt=n, run=run, seconds=value) for n, prompt in enumerate(shared) for run, value in side[prompt]]
+        for side in (theirs, ours)
+    ]
+    for who, alone, common in (("the head", ours, sides[1]), ("the baseline", theirs, sides[0])):
+        if len(common) < needed(asked.quantile):
+            return _unknown(sentence, _too_few(who, len(common), sentence.metric, asked, shared=bool(alone)))
+    middle, value = (quantile([timed.seconds for timed in side], asked.quantile) for side in sides)
+    said = f"{value:.4g} s of {len(sides[1]):,} samples; baseline {middle:.4g} s"
+    span = intervals.quantile(sides[0], sides[1], asked.quantile)
+    return _relative(sentence, said, middle, value, span, starts=min(len(base), len(head)))
 
 
 def throughput(sentence: Sentence, ruling: Ruling, base: Side, head: Side, intervals: Intervals) -> Ruling:
@@ -38,10 +40,17 @@ def throughput(sentence: Sentence, ruling: Ruling, base: Side, head: Side, inter
     shared = sorted(ours.keys() & theirs.keys())
     if not sentence.bound.relative or not shared:
         return ruling
-    sides = [[theirs[prompt] for prompt in shared], [ours[prompt] for prompt in shared]]
-    middle, value = (sum(tokens for tokens, _ in side) / sum(seconds for _, seconds in side) for side in sides)
+    sides = [
+        [
+            Timed(prompt=number, run=run, seconds=seconds, amount=tokens)
+            for number, prompt in enumerate(shared)
+            for run, tokens, seconds in side[prompt]
+        ]
+        for side in (theirs, ours)
+    ]
+    middle, value = (sum(t.amount for t in side) / sum(t.seconds for t in side) for side in sides)
     said = f"{value:,.4g} tokens a second over {len(shared):,} prompts; baseline {middle:,.4g}"
-    return _relative(sentence, said, middle, value, intervals.pace(*sides))
+    return _relative(sentence, said, middle, value, intervals.pace(*sides), starts=min(len(base), len(head)))
 
 
 def _absolute(sentence: Sentence, asked: Latency, values: Sequence[float]) -> Ruling:
@@ -53,17 +62,17 @@ def _absolute(sentence: Sentence, asked: Latency, values: Sequence[float]) -> Ru
     return Ruling(sentence=sentence.text, outcome=outcome, said=said, head=value)
 
 
-def _relative(sentence: Sentence, said: str, base: float, head: float, span: Interval | None) -> Ruling:
+def _relative(sentence: Sentence, said: str, base: float, head: float, span: Interval | None, *, starts: int) -> Ruling:
+    """`starts` is how many runs the side with fewer has: one alone does not show how much two starts differ."""
     limit = sentence.bound.at(base)
     outcome = Ruled.MET if limit is not None and sentence.sign.holds(head, limit) else Ruled.NOT_MET
-    if outcome is Ruled.NOT_MET and _reaches_back(sentence, span):
+    ratio = head / base if base > 0.0 else None
+    if ratio is not None:
+        said += f"; ratio {ratio:.3f}" + (f" (95 %: {span[0]:.3f} to {span[1]:.3f})" if span else "")
+    if outcome is Ruled.NOT_MET and (starts < ENOUGH_STARTS or _reaches_back(sentence, span)):
         outcome = Ruled.CANNOT_TELL
-    ruling = Ruling(sentence=sentence.text, outcome=outcome, said=said, base=base, head=head, interval=span)
-    if base <= 0.0:
-        return ruling
-    ratio = head / base
-    shown = f"; ratio {ratio:.3f}" + (f" (95 %: {span[0]:.3f} to {span[1]:.3f})" if span else "")
-    return replace(ruling, said=said + shown, ratio=ratio)
+        said += "; one run a side does not show how much two starts differ" if starts < ENOUGH_STARTS else ""
+    return Ruling(sentence=sentence.text, outcome=outcome, said=said, base=base, head=head, ratio=ratio, interval=span)
 
 
 def _reaches_back(sentence: Sentence, span: Interval | None) -> bool:

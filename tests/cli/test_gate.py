@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import kvstress
 from tests.gate.repository import QUICK
 
@@ -15,6 +17,7 @@ def run(folder: Path, name: str, server: str) -> None:
     assert done.returncode == (0 if server == FIXED else 1), done.stdout + done.stderr
 
 
+@pytest.mark.timeout(300)
 def test_the_fix_taken_out_fails_the_gate_at_the_failing_prompt_and_put_in_it_passes(tmp_path: Path) -> None:
     for name, server in (("fixed", FIXED), ("unfixed", UNFIXED), ("again", UNFIXED)):
         run(tmp_path, name, server)
@@ -35,6 +38,7 @@ def test_the_fix_taken_out_fails_the_gate_at_the_failing_prompt_and_put_in_it_pa
     assert json.loads((tmp_path / "out" / "gate.json").read_text()) == json.loads(better.stdout)
 
 
+@pytest.mark.timeout(300)
 def test_it_builds_launches_and_judges_in_one_call_and_a_wrong_call_starts_nothing(tmp_path: Path) -> None:
     made = ("--build", "touch built", "--server", UNFIXED, *QUICK.split(), "--allow-reference", "--out", "out")
     wrong = kvstress("gate", *made, "-r", "first_failur >= 2", cwd=tmp_path)

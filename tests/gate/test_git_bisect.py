@@ -34,6 +34,7 @@ def recipe() -> list[str]:
     return lines
 
 
+@pytest.mark.timeout(400)
 def test_the_readmes_recipe_finds_the_planted_commit_and_skips_one_that_does_not_build(tmp_path: Path) -> None:
     folder = tmp_path / "engine"
     hashes = repository(folder, ["good", "good", "unbuildable", "good", "bad", "bad"])

@@ -1,9 +1,11 @@
 """The interval of a ratio covers the truth about as often as it says, and pairs what is the same prompt."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from kvstress.gate.evidence import Timed
 from kvstress.gate.interval import pace_interval, ratio_interval
 
 
@@ -12,9 +14,9 @@ def drawn(seed: int, count: int, scale: float = 1.0) -> list[float]:
     return [scale * random.lognormvariate(0.0, 0.3) for _ in range(count)]
 
 
-def each(values: list[float]) -> list[list[float]]:
+def each(values: list[float], run: int = 0) -> list[Timed]:
     """One sample a prompt."""
-    return [[value] for value in values]
+    return [Timed(prompt=number, run=run, seconds=value) for number, value in enumerate(values)]
 
 
 def test_it_holds_the_true_ratio_about_as_often_as_it_says() -> None:
@@ -30,16 +32,25 @@ def test_it_holds_the_true_ratio_about_as_often_as_it_says() -> None:
 def test_what_differs_between_prompts_and_not_between_sides_is_no_noise() -> None:
     sizes = [1.0 if number % 2 else 2.0 for number in range(40)]
     noise = Random(3)
-    base, head = ([[size * noise.uniform(0.98, 1.02)] for size in sizes] for _ in range(2))
+    base, head = (each([size * noise.uniform(0.98, 1.02) for size in sizes]) for _ in range(2))
     span = ratio_interval(base, head, 0.5)
     assert span is not None and 0.9 < span[0] < 1.0 < span[1] < 1.1
 
 
 def test_samples_of_one_prompt_are_no_independent_ones() -> None:
-    gaps = [[value] * 20 for value in drawn(5, 40)]
+    base, head = ([timed for timed in each(drawn(seed, 40)) for _ in range(20)] for seed in (5, 6))
     single = ratio_interval(each(drawn(5, 40)), each(drawn(6, 40)), 0.5)
     assert single is not None
-    assert ratio_interval(gaps, [[value] * 20 for value in drawn(6, 40)], 0.5) == pytest.approx(single, rel=0.1)
+    assert ratio_interval(base, head, 0.5) == pytest.approx(single, rel=0.1)
+
+
+def test_starts_that_differ_widen_it_by_as_much() -> None:
+    quiet = Random(4)
+    steady = [quiet.uniform(0.99, 1.01) for _ in range(40)]
+    base = each(steady) + each([1.2 * value for value in steady], run=1)
+    alone, both = ratio_interval(each(steady), each(steady), 0.5), ratio_interval(base, base, 0.5)
+    assert alone is not None and alone[1] - alone[0] < 0.05
+    assert both is not None and both[0] == pytest.approx(1 / 1.2, rel=0.05) and both[1] == pytest.approx(1.2, rel=0.05)
 
 
 def test_more_prompts_make_it_narrower_and_nothing_makes_it_random() -> None:
@@ -50,8 +61,8 @@ def test_more_prompts_make_it_narrower_and_nothing_makes_it_random() -> None:
 
 
 def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_prompts() -> None:
-    def steps(seed: int, factor: float) -> list[tuple[float, float]]:
-        return [(64.0, value * factor) for value in drawn(seed, 40)]
+    def steps(seed: int, factor: float, amount: float = 64.0) -> list[Timed]:
+        return [replace(timed, amount=amount, seconds=factor * timed.seconds) for timed in each(drawn(seed, 40))]
 
     covered = 0
     for seed in range(40):
@@ -61,9 +72,9 @@ def test_the_interval_of_a_pace_holds_the_true_one_and_takes_some_prompts() -> N
     # 38 are expected of 40; 31 or fewer happen by chance once in a thousand times.
     assert covered >= 32
     assert pace_interval(steps(1, 1.0)[:7], steps(2, 1.0)[:7]) is None
-    assert pace_interval([(0.0, 1.0)] * 40, steps(2, 1.0)) is None
+    assert pace_interval(steps(1, 1.0, amount=0.0), steps(2, 1.0)) is None
 
 
-@pytest.mark.parametrize(("base", "head"), [([], []), ([[1.0]] * 7, [[1.0]] * 7), ([[0.0]] * 9, [[1.0]] * 9)])
-def test_with_few_prompts_or_a_base_of_zero_there_is_none(base: list[list[float]], head: list[list[float]]) -> None:
-    assert ratio_interval(base, head, 0.5) is None
+@pytest.mark.parametrize(("base", "head"), [([], []), ([1.0] * 7, [1.0] * 7), ([0.0] * 9, [1.0] * 9)])
+def test_with_few_prompts_or_a_base_of_zero_there_is_none(base: list[float], head: list[float]) -> None:
+    assert ratio_interval(each(base), each(head), 0.5) is None

@@ -98,7 +98,7 @@ def test_every_run_has_to_meet_a_level_and_what_was_not_observed_does_not_pass()
 
 
 def test_a_ratio_beyond_its_limit_fails_only_with_its_whole_interval() -> None:
-    base, head = [timed([1.0] * 20)], [timed([1.2] * 20)]
+    base, head = [timed([1.0] * 20)] * 2, [timed([1.2] * 20)] * 2
     assert outcome("ttft_warm_p95 <= 1.10x", base, head, (1.15, 1.25)) is Ruled.NOT_MET
     assert outcome("ttft_warm_p95 <= 1.10x", base, head, (1.05, 1.35)) is Ruled.CANNOT_TELL
     assert outcome("ttft_warm_p95 <= 1.30x", base, head, (1.05, 1.35)) is Ruled.MET
@@ -106,18 +106,24 @@ def test_a_ratio_beyond_its_limit_fails_only_with_its_whole_interval() -> None:
 
 
 def test_a_pace_that_is_slower_by_no_more_than_noise_does_not_fail() -> None:
-    base, head = [paced(100.0)], [paced(90.0)]
+    base, head = [paced(100.0)] * 2, [paced(90.0)] * 2
     assert outcome("throughput >= 0.95x", base, head, (0.85, 0.94)) is Ruled.NOT_MET
     assert outcome("throughput >= 0.95x", base, head, (0.85, 1.02)) is Ruled.CANNOT_TELL
     assert outcome("throughput >= 0.95x", base, head) is Ruled.NOT_MET
     assert outcome("throughput >= 0.85x", base, head, (0.80, 0.99)) is Ruled.MET
 
 
+def test_one_run_a_side_never_breaks_a_limit_on_time_and_does_not_pass_it_either() -> None:
+    base, head = [timed([1.0] * 20)] * 2, [timed([1.2] * 20)]
+    assert outcome("ttft_warm_p95 <= 1.10x", base, head, (1.15, 1.25)) is Ruled.CANNOT_TELL
+    assert outcome("ttft_warm_p95 <= 1.30x", base, head, (1.15, 1.25)) is Ruled.MET
+
+
 def test_only_prompts_that_both_sides_completed_are_compared() -> None:
     base, head = [timed([1.0] * 30 + [9.0] * 30)], [timed([1.0] * 30)]
     found = rule(parse("ttft_warm_p90 <= 1.10x"), tuple(base), tuple(head), intervals(None))
     assert (found.outcome, found.base, found.head, found.ratio) == (Ruled.MET, 1.0, 1.0, 1.0)
-    slower = rule(parse("throughput >= 0.95x"), (paced(100.0, 50),), (paced(90.0, 20),), intervals(None))
+    slower = rule(parse("throughput >= 0.95x"), (paced(100.0, 50),) * 2, (paced(90.0, 20),) * 2, intervals(None))
     assert slower.outcome is Ruled.NOT_MET and "over 20 prompts" in slower.said
 
 

@@ -133,7 +133,7 @@ class Job:
         }
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
         done = subprocess.run(
-            command, cwd=self.workspace, env=env, capture_output=True, text=True, timeout=110, check=False
+            command, cwd=self.workspace, env=env, capture_output=True, text=True, timeout=300, check=False
         )
         self.log += done.stdout + done.stderr
         self.page += files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")

@@ -83,6 +83,7 @@ def test_the_nightly_runs_on_the_gpu_label_and_asks_for_workloads_that_exist() -
     assert set(gate["strategy"]["matrix"]["workload"]) <= shipped_workloads().keys()
 
 
+@pytest.mark.timeout(300)
 def test_the_action_passes_a_good_server_and_links_its_report(tmp_path: Path) -> None:
     here = job(tmp_path)
     (steps,) = [it["steps"] for name, it in _jobs(".github/workflows/ci.yml").items() if name == "action"]
@@ -108,6 +109,7 @@ def nightly(here: Job, **changed: str) -> Contexts:
     return {"vars": {**names, **mine}, "matrix": {"workload": "speedbench"}, "github": github}
 
 
+@pytest.mark.timeout(400)
 def test_a_night_that_fails_after_a_good_one_names_the_prompt_and_the_commit(tmp_path: Path) -> None:
     hashes = repository(tmp_path / "work" / "engine", ["good", "good", "bad", "bad"])
     gate = _jobs(".github/workflows/nightly.yml")["gate"]
