@@ -4,7 +4,7 @@ What makes an answer cold differs between engines, and a key that a server does 
 each means is tried on a prompt that was just shown to hit: only one that then reports no cached token is used.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from kvstress.core import cold
 from kvstress.core.errors import UsageError
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Outcome
-from kvstress.core.plan import Plan
+from kvstress.core.plan import Plan, Request
 from kvstress.core.sizing import Sizing
 from kvstress.harness.asides import Asking
 from kvstress.harness.options import RunOptions
@@ -37,7 +37,8 @@ async def compared_cold(
             for request in asides.cold_twins(plan.steps(), done, count, cold.TWIN, options.model or name):
                 await there.ask(request, patience=options.timeout)
         return
-    how, reset = await _means(asking, model, f"{spec.name}/{options.seed}", sizing)
+    length = asides.probe_tokens(plan.steps())
+    how, reset = await _means(asking, options, lambda *said: asides.probe(model, plan, sizing, length, *said))
     if not how:
         return
     for request in asides.cold_twins(plan.steps(), done, count, how, None):
@@ -64,14 +65,14 @@ async def twin_answers(options: RunOptions, clock: Clock) -> None:
         pass
 
 
-async def _means(asking: Asking, model: str, key: str, sizing: Sizing) -> tuple[str, str]:
+async def _means(asking: Asking, options: RunOptions, probe: Callable[[int, str], Request]) -> tuple[str, str]:
     """The means that was seen to work ("" for none), and the path of the reset if it is one."""
     number = 0
 
     async def cached(how: str) -> int | None:
         nonlocal number
         number += 1
-        return _cached(await asking.ask(asides.probe(model, key, sizing, number, how)))
+        return _cached(await asking.ask(probe(number, how), patience=options.timeout))
 
     await cached("")
     if not await cached(""):

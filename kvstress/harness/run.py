@@ -25,7 +25,7 @@ from kvstress.core.plan import Limits, Request
 from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
-from kvstress.driver.closed import drive
+from kvstress.driver.closed import drive, raise_alone
 from kvstress.harness.asides import Asking, afterwards
 from kvstress.harness.cold import compared_cold, twin_answers
 from kvstress.harness.options import RunOptions
@@ -287,23 +287,39 @@ async def _cancel_on_signal(scope: anyio.CancelScope, recorder: Recorder) -> Non
 async def _finish(live: _Live, stop: Stop, sized: Sizing | None) -> None:
     """After the last step: ask whether the server still generates, take a last sample, and say why the run ended."""
     if live.prepared.options.asides and stop is not Stop.INTERRUPTED:
-        asking = Asking(
-            wire=live.wire,
-            recorder=live.recorder,
-            scraper=live.scraper,
-            clock=live.clock,
-            time_scale=live.prepared.options.time_scale,
-        )
-        prepared, sizing_used = live.prepared, sized or ASSUMED
-
-        async def compare() -> None:
-            plan = prepared.plan_for(live.look.model, sizing_used)
-            done = live.recorder.steps
-            await compared_cold(asking, plan, prepared.spec, prepared.options, live.look.model, sizing_used, done)
-
-        await afterwards(asking, prepared.spec, live.look, prepared.options.seed, sizing_used, compare)
+        async with _noticing(live):
+            await _asides(live, sized or ASSUMED)
     sample = await live.scraper.scrape("end", None)
     if sample:
         live.recorder.emit(sample)
     detail = live.recorder.refusal_words() if stop is Stop.REFUSAL else ""
     live.recorder.emit(RunEnded(at=live.clock(), stop=stop, detail=detail))
+
+
+@asynccontextmanager
+async def _noticing(live: _Live) -> AsyncIterator[None]:
+    """Notice lag of our own while asides are asked: they are timed too."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(notice_lag, live.recorder.emit, live.clock)
+            yield
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise_alone(group)
+
+
+async def _asides(live: _Live, sized: Sizing) -> None:
+    prepared, look = live.prepared, live.look
+    asking = Asking(
+        wire=live.wire,
+        recorder=live.recorder,
+        scraper=live.scraper,
+        clock=live.clock,
+        time_scale=prepared.options.time_scale,
+    )
+
+    async def compare() -> None:
+        plan = prepared.plan_for(look.model, sized)
+        await compared_cold(asking, plan, prepared.spec, prepared.options, look.model, sized, live.recorder.steps)
+
+    await afterwards(asking, prepared.spec, look, prepared.options.seed, sized, compare)

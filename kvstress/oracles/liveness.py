@@ -20,6 +20,7 @@ from kvstress.core.exchange import Exchange
 from kvstress.core.latency import itl, ttft
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
+from kvstress.core.plan import Origin
 from kvstress.core.sample import Sample
 from kvstress.core.units import show_duration
 from kvstress.core.verdict import Finding, Verdict
@@ -68,19 +69,28 @@ class Liveness:
 
     def _answered(self, event: Exchange, asked: RequestSent, beside: int) -> tuple[Finding, ...]:
         if event.kind is Kind.DEADLINE:
-            limit = show_duration(self._timeout)
-            began = f"after {len(event.chunk_at)} content chunks" if event.chunk_at else "before any content"
-            return (
-                about(
-                    NAME, Verdict.FAIL, event, asked, f"no complete answer within {limit}; it stalled {began}", limit
-                ),
-            )
+            return (self._unanswered(event, asked),)
         if event.outcome is not Outcome.COMPLETED or not event.chunk_at:
             return ()
         late = (*self._first(event, asked, beside), *self._gap(event, asked))
         if not late:
             self._learn(event, asked, beside)
         return late
+
+    def _unanswered(self, event: Exchange, asked: RequestSent) -> Finding:
+        """Asides have a deadline of their own, shorter than the run's."""
+        waited = event.ended - event.sent
+        limit = show_duration(waited if asked.origin is Origin.ASIDE else self._timeout)
+        began = f"after {len(event.chunk_at)} content chunks" if event.chunk_at else "before any content"
+        lag = self._lag(event)
+        ours = f"; kvstress itself stood still for {lag:.1f} s of it" if lag > waited / 4 else ""
+        verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
+        summary = f"no complete answer within {limit}; it stalled {began}{ours}"
+        return about(NAME, verdict, event, asked, summary, limit)
+
+    def _lag(self, event: Exchange) -> float:
+        """Seconds for which kvstress stood still while it waited for this answer."""
+        return sum(one.seconds for one in self._lags if event.sent <= one.at <= event.ended + 1.0)
 
     def _learn(self, event: Exchange, asked: RequestSent, beside: int) -> None:
         first = ttft(event)
@@ -107,8 +117,7 @@ class Liveness:
     def _over(self, what: str, took: float, budget: float, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
         if took <= budget:
             return ()
-        lag = sum(one.seconds for one in self._lags if event.sent <= one.at <= event.ended + 1.0)
-        lag = max(lag, event.sent - asked.at)
+        lag = max(self._lag(event), event.sent - asked.at)
         ours = f"; kvstress itself stood still for {lag:.1f} s of it" if lag > _LAG else ""
         verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
         summary = f"{what} took {show_duration(took)}{ours}"
@@ -127,10 +136,13 @@ class Liveness:
         if took < self._stall_budget or self._stalls < 3:
             return ()
         self._stalled_since, self._stalls = None, 0
-        what = f"for {show_duration(took)} nothing ran while {sample.waiting:g} waited, and nothing was answered"
+        lag = sum(one.seconds for one in self._lags if sample.at - took <= one.at)
+        ours = f"; kvstress itself stood still for {lag:.1f} s of it" if lag > took / 4 else ""
+        what = f"for {show_duration(took)} nothing ran while {sample.waiting:g} waited, and nothing was answered{ours}"
         asked = tuple(self._open)[:8]
         limit = show_duration(self._stall_budget)
-        return (found(NAME, Verdict.FAIL, "stall", what, step=self._step, measured=what, limit=limit, evidence=asked),)
+        verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
+        return (found(NAME, verdict, "stall", what, step=self._step, measured=what, limit=limit, evidence=asked),)
 
     def _exited(self, event: ServerEvent) -> Finding:
         code = "unknown" if event.code is None else str(event.code)

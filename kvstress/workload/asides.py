@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvstress.core import cold
-from kvstress.core.plan import Answer, Expect, Origin, Request, Step
+from kvstress.core.plan import Answer, Expect, Origin, Plan, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
 from kvstress.workload.format import Spec
@@ -18,7 +18,7 @@ from kvstress.workload.format import Spec
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
 _MOST_OF_IT = 0.9
 _SPARE = 64
-# Of the prompt that finds out what makes an answer cold: blocks of hybrid models hold up to 832 tokens.
+# Tokens of the prompt that finds out what makes an answer cold, at most: blocks of hybrid models hold up to 832.
 _PROBE = 2_000
 # What `--twin` compares where the workload does not say.
 _TWINS = 8
@@ -63,10 +63,17 @@ def capacity(
     )
 
 
-def probe(model: str | None, key: str, sizing: Sizing, number: int, how: str) -> Request:
-    """A prompt of 2,000 tokens, always the same, sent to see whether `how` ("" for a plain send) makes it cold."""
-    units = sizing.units(_PROBE)
-    asked = body.chat(body.user(text.prompt(f"{key}/cold", "!", units)), model=model, max_tokens=1, temperature=0.0)
+def probe_tokens(steps: Iterable[Step]) -> int:
+    """How long a prompt must be to hit on this server: as long as the first step's, within bounds."""
+    first = next(iter(steps), None)
+    sizes = [request.tokens for request in first.requests if request.tokens] if first else []
+    return min(_PROBE, max(sizes, default=_PROBE))
+
+
+def probe(model: str | None, plan: Plan, sizing: Sizing, length: int, number: int, how: str) -> Request:
+    """A prompt of `length` tokens, always the same, sent to see whether `how` ("" for a plain send) makes it cold."""
+    key, units = f"{plan.workload}/{plan.seed}/cold", sizing.units(length)
+    asked = body.chat(body.user(text.prompt(key, "!", units)), model=model, max_tokens=1, temperature=0.0)
     return Request(
         id=f"aside.cold.probe.{number}",
         step=None,
@@ -74,8 +81,8 @@ def probe(model: str | None, key: str, sizing: Sizing, number: int, how: str) ->
         origin=Origin.ASIDE,
         body=cold.without_cache(asked, how, f"kvstress-{number}"),
         expect=Expect.ANSWER_OR_REFUSAL,
-        recipe=f"generated text {key}/cold units={units}",
-        tokens=_PROBE,
+        recipe=f"generated text {key} units={units}",
+        tokens=length,
     )
 
 

@@ -17,7 +17,7 @@ from kvstress.core.exchange import Choice, Exchange, TokenLogprob, Usage
 from kvstress.core.outcome import Kind
 from kvstress.core.plan import Expect, Origin
 from kvstress.core.sample import Sample
-from kvstress.core.verdict import Verdict
+from kvstress.core.verdict import Verdict, worst
 from kvstress.oracles import judge as judging
 from kvstress.oracles.judge import ORACLES, Judge, judge
 from tests.oracles.runs import ended, manifest, step
@@ -35,6 +35,7 @@ _OPTIONS = st.sampled_from(
         "no JSON",
         "[]",
         '{"temperature":0,"n":2}',
+        '{"temperature":0,"cache_salt":"s","logprobs":true}',
         '{"response_format":{"type":"json_schema"}}',
         '{"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","required":["a"]}}}}',
         '{"response_format":"odd","tools":[1,{"function":{"name":"f"}}],"tool_choice":"required"}',
@@ -62,10 +63,12 @@ _SENT = st.builds(
     at=st.floats(0, 100),
     request=st.sampled_from("abcd"),
     step=st.one_of(st.none(), st.integers(0, 3)),
-    phase=st.sampled_from(["health", "capacity", "warm"]),
+    phase=st.sampled_from(["health", "capacity", "warm", "cold-salted", "cold-twin", "cold-probe"]),
+    stream=st.booleans(),
+    session=st.sampled_from([None, "one"]),
     origin=st.sampled_from(Origin),
-    endpoint=st.just("/v1/chat/completions"),
-    recipe=st.sampled_from(["", "generated text w/0/1 units=9", "generated text w/0/2 units=9"]),
+    endpoint=st.sampled_from(["/v1/chat/completions", "twin:/v1/chat/completions"]),
+    recipe=st.sampled_from(["", "generated text w/0/1 units=9", *(f"p markers={n} asks={n}" for n in range(4))]),
     body_sha256=st.sampled_from("xy"),
     body_bytes=st.just(1),
     tokens=_COUNT,
@@ -137,6 +140,13 @@ def test_live_is_as_stored_and_the_order_of_oracles_does_not_matter(events: list
     assert sorted(map(repr, shuffled.findings)) == sorted(map(repr, stored.findings))
 
 
+@given(st.lists(st.sampled_from(Verdict)), st.lists(st.sampled_from(Verdict), min_size=1))
+def test_verdicts_form_a_lattice_in_which_nothing_judged_is_no_pass(some: list[Verdict], more: list[Verdict]) -> None:
+    assert worst([]) is Verdict.INCONCLUSIVE
+    assert worst(more) == worst([*more, *more]) == worst(reversed(more)) == worst([worst(more)]) >= max(more)
+    assert worst([*some, *more]) == max(worst(more), *some, Verdict.PASS)
+
+
 def _requests(first: int, count: int) -> Iterator[Event]:
     for number in range(first, first + count):
         for event in step(number, Kind.OK, Kind.OK):
@@ -149,7 +159,7 @@ def _requests(first: int, count: int) -> Iterator[Event]:
 
 
 def test_memory_is_bounded_whatever_the_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("ledger", "usage", "cachedtok"):
+    for module in ("ledger", "usage", "cachedtok", "canary", "residue"):
         monkeypatch.setattr(import_module(f"kvstress.oracles.{module}"), "MEMORY", 500)
     fold = Judge(manifest(EVERY))
     for event in _requests(0, 3_000):

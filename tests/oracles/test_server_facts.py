@@ -284,6 +284,16 @@ def test_liveness_is_inconclusive_where_kvstress_itself_stood_still() -> None:
     assert keys(Liveness, events, Verdict.INCONCLUSIVE) == ["late next content"]
 
 
+def test_silence_is_inconclusive_where_kvstress_itself_stood_still_for_much_of_it() -> None:
+    asked = replace(sent(None, "health"), origin=Origin.ASIDE)
+    lost = replace(answer(asked, Kind.DEADLINE, status=None), sent=0.0, ended=12.0)
+    assert keys(Liveness, [asked, lost]) == ["deadline:-"]
+    lag = Lagged(at=9.0, seconds=8.0)
+    assert keys(Liveness, [asked, lag, lost], Verdict.INCONCLUSIVE) == ["deadline:-"]
+    stall: list[Event] = [sent(0), waiting(0.0), waiting(30.0), Lagged(at=60.0, seconds=29.0), waiting(61.0)]
+    assert keys(Liveness, stall, Verdict.INCONCLUSIVE) == ["stall"]
+
+
 def waiting(at: float, running: float = 0.0, count: float = 2.0) -> Sample:
     return Sample(at=at, why="interval", running=running, waiting=count)
 
