@@ -47,6 +47,7 @@ DEFECTS: dict[str, tuple[Callable[[Site], None], tuple[str, ...]]] = {
     "counter-drift": (server.counter_drift, ()),
     "pressure-flip": (model.pressure_flip, ()),
     "order-leak": (model.order_leak, ()),
+    "tail-page": (model.tail_page, ()),
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kvstress.refserver import tokenizer
+from kvstress.refserver.geometry import PAGE_TOKENS
 from kvstress.refserver.hooks import Call
 from kvstress.refserver.model import F32
 from kvstress.refserver.planting import Site
@@ -58,6 +59,11 @@ def pressure_flip(site: Site) -> None:
         return 1 - pool.free_pages / pool.kv_pages >= limit
 
     _when_wrong(site, full)
+
+
+def tail_page(site: Site) -> None:
+    """Wrong where a prompt fills a quarter of its last page at most. Twin: only tokens that nearly tie change."""
+    _when_wrong(site, lambda sequence: 0 < sequence.prompt_tokens % PAGE_TOKENS <= PAGE_TOKENS // 4)
 
 
 def order_leak(site: Site) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.finds.carry import carry_out
 from tests.finds.table import Case, Row, cases, line, write
-from tests.finds.worth import UNPROVEN, UNSEEN, Worth, show, store, worths
+from tests.finds.worth import Worth, show, store, worths
 
 
 def main() -> int:
@@ -28,7 +28,6 @@ def main() -> int:
     if given.store:
         store(chosen, given.out)
     took = time.perf_counter() - began
-    print(f"not planted yet, for want of traffic or of an oracle: {', '.join(sorted(UNSEEN))}")
     print(f"{len(rows) - len(wrong)} of {len(rows)} cases as written down, in {took:.0f} s; {given.out / 'finds.csv'}")
     return 1 if wrong or idle or not rows else 0
 
@@ -37,7 +36,7 @@ def _worth(out: Path) -> list[Worth]:
     """Print what each oracle is worth; those that no case needs."""
     found = worths(cases(), out)
     print("\n".join(map(show, found)))
-    return [worth for worth in found if not worth.red and worth.oracle not in UNPROVEN]
+    return [worth for worth in found if not worth.red]
 
 
 def _arguments() -> argparse.Namespace:

@@ -12,6 +12,7 @@ import anyio
 
 from kvstress.core.errors import KvstressError
 from kvstress.core.verdict import Verdict
+from kvstress.harness.inputs import parse_settings
 from kvstress.harness.options import RunOptions
 from kvstress.harness.run import Result, run
 from kvstress.store.recording import Record
@@ -19,7 +20,7 @@ from tests.finds.habits import command
 from tests.finds.table import HERE, Case, Row, is_right
 
 # Long enough for a request on two busy cores, short enough to wait for a dead server's.
-TIMEOUT, TIME_SCALE = 12.0, 0.05
+TIMEOUT, TIME_SCALE = 9.0, 0.05
 _POOL = "38G"
 
 
@@ -61,11 +62,13 @@ def _row(case: Case, result: Result | None, why: str, log: Path, began: float, p
 
 def _options(case: Case, seed: int, path: Path, log: Path) -> RunOptions:
     server, launch = _server(case, log)
-    own = HERE / "workloads" / f"{case.workload}.toml"
+    workload, *settings = case.workload.split()
+    own = HERE / "workloads" / f"{workload}.toml"
     return RunOptions(
         server=server,
         launch=launch,
-        workload=str(own) if own.exists() else case.workload,
+        workload=str(own) if own.exists() else workload,
+        settings=parse_settings(settings),
         seed=seed,
         out=path,
         overwrite=True,

@@ -18,7 +18,7 @@ class Case:
 
     No others may, but for those in `also`, which depend on what happened to be in flight (`NAME?` in the table).
     `server` is `reference` with the arguments of the embedded server, or `habit` with the name of a
-    harmless habit; `workload` a file of `workloads/` here, or a shipped one.
+    harmless habit; `workload` a file of `workloads/` here, or a shipped one, and settings of it.
     """
 
     case: str

@@ -16,9 +16,6 @@ from tests.finds.table import HERE, Case
 
 STORED = HERE / "stored.zip"
 
-# What cannot be proven yet: nothing sends the traffic that shows these defects, or no oracle looks for them.
-UNSEEN = frozenset(("batch-mixup", "duplicate-chunk", "order-leak", "pressure-flip", "slow-ageing", "utf8-split"))
-UNPROVEN = frozenset(("STREAMEQ", "SEQBATCH", "ORDER", "PRESSURE", "TREND", "RESIDUE"))
 _KEPT = ("manifest.json", "events.jsonl")
 
 
@@ -59,8 +56,7 @@ def run_of(folder: Path, case: Case) -> Path:
 def show(worth: Worth) -> str:
     """One line for a person."""
     if not worth.red:
-        known = worth.oracle in UNPROVEN
-        return f"{'-- ' if known else 'RED'} {worth.oracle:<10} no case needs it{' yet' if known else ''}"
+        return f"RED {worth.oracle:<10} no case needs it"
     alone = f"; nobody else finds {', '.join(worth.alone[:3])}" if worth.alone else f"; needed in {worth.red[0]}"
     return f"ok  {worth.oracle:<10} {len(worth.red)} cases turn red without it{alone}"
 

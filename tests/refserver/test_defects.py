@@ -231,6 +231,18 @@ def test_order_leak_depends_on_the_prompt_before(twin: str, changes: bool) -> No
     assert (first != after) is changes
 
 
+def test_tail_page_depends_on_where_in_a_page_the_prompt_ends() -> None:
+    prompts = [[300 + index % 97 for index in range(length)] for length in (128 + 12, 128 + 100)]
+    said = []
+    for defect in ((), ("--defect", "tail-page")):
+        with serving(*LIMIT, *defect) as served:
+            replies = [served.post("/v1/completions", prompt=each, max_tokens=8, temperature=0) for each in prompts]
+        said.append([reply.body["choices"][0]["text"] for reply in replies])
+    (short, long), (spoilt, same) = said
+    assert spoilt != short
+    assert same == long
+
+
 @pytest.mark.parametrize(("twin", "leaks"), [("", True), (":healthy", False)])
 def test_cross_talk_says_a_marker_of_another_request(twin: str, leaks: bool) -> None:
     with _planted(f"cross-talk{twin}") as served:
