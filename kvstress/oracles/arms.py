@@ -7,6 +7,7 @@ computation that has nothing wrong with it cannot do is to drop a token that was
 import math
 from dataclasses import dataclass
 
+from kvstress.core.cold import means
 from kvstress.core.events import Event, RequestSent, RunEnded, StepStarted
 from kvstress.core.exchange import Choice, Exchange
 from kvstress.oracles.oracle import options
@@ -16,6 +17,7 @@ MOST_TOKENS = 128
 _SOUND = 0.98
 # Requests of killed runs never end; more than this are never open.
 _MOST_OPEN = 20_000
+_PROMPTS = 256
 _BIASES = ("logit_bias", "frequency_penalty", "presence_penalty", "repetition_penalty", "response_format", "tools")
 
 Token = tuple[str, float, tuple[tuple[str, float], ...]]
@@ -124,3 +126,26 @@ class Arms:
             f"{self._wrong[True]} of {self._asked[True]} wrong {tested}, "
             f"{self._wrong[False]} of {self._asked[False]} {control}"
         )
+
+
+class ColdArm:
+    """Prompts whose warm answers were bad, held against the same prompts asked cold after the traffic.
+
+    Where a cold answer is bad too, bad is what this model says, and nothing follows from it.
+    """
+
+    def __init__(self) -> None:
+        self._bad: dict[str, None] = {}
+        self._clean: dict[str, None] = {}
+        self._habit = False
+
+    def add(self, asked: RequestSent, bad: bool) -> int:
+        """Count one answer; how many prompts are bad warm and clean cold, once they are two, at a cold answer."""
+        if means(asked.phase) is None:
+            if bad and len(self._bad) < _PROMPTS:
+                self._bad[asked.recipe] = None
+            return 0
+        self._habit = self._habit or bad
+        if asked.recipe in self._bad and not bad:
+            self._clean[asked.recipe] = None
+        return len(self._clean) if len(self._clean) >= 2 and not self._habit else 0

@@ -2,10 +2,11 @@
 
 Compares the statistics of each answer with limits that language keeps (one token or character 64 times in a row, nine
 tenths white space or a tail of 200 blanks, reserved tokens spelt out, text that packs to a twelfth, one token three
-fifths of 128) and then with *this server's own* earlier answers. Source: text, and tokens where log-probabilities
-list them.
+fifths of 128) and then with *this server's own* earlier answers. Source: text, and tokens where log-probabilities list
+them.
 
-Threshold: answers were clean (eight at least) and since some moment are not, by Fisher's test at 0.001 (`shift.py`).
+Threshold: answers were clean (eight at least) and since some moment are not, by Fisher's test at 0.001 (`shift.py`);
+or two prompts whose warm answers are noise are answered clean when they are asked cold, and none is noise cold.
 Noisy when: a small greedy model loops by itself, which it does from the start and so is no change; when a grammar
 allows endless white space (such answers are not looked at); when the workload itself turns to repetitive text.
 """
@@ -14,12 +15,14 @@ import re
 import zlib
 from itertools import groupby
 
+from kvstress.core.cold import means
 from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Choice, Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
 from kvstress.core.verdict import Finding, Verdict
+from kvstress.oracles.arms import ColdArm
 from kvstress.oracles.oracle import found, options
 from kvstress.oracles.shift import Shift
 
@@ -38,6 +41,7 @@ class Degen:
     def __init__(self, manifest: Manifest) -> None:
         del manifest
         self._shift = Shift()
+        self._cold = ColdArm()
         self._told = False
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
@@ -47,12 +51,19 @@ class Degen:
             return ()
         texts = [choice for choice in event.choices if len(choice.text) >= _LONG or len(choice.logprobs or ()) >= _LONG]
         faults = [fault for choice in texts if (fault := degenerate(choice))]
-        if not texts or not self._shift.add(bool(faults)) or self._told:
+        if not texts or self._told:
+            return ()
+        turned = self._shift.add(bool(faults)) if means(asked.phase) is None else False
+        against = self._cold.add(asked, bool(faults))
+        if not turned and not against:
             return ()
         self._told = True
         share = f"{self._shift.bad} of the last {self._shift.since} answers, none of {self._shift.clean} before"
-        what = f"answers turned into noise: {faults[0]} ({share})"
-        return (found(NAME, Verdict.FAIL, "noise", what, asked=asked, measured=share, limit="Fisher p < 0.001"),)
+        limit = "as clean as before, and as cold"
+        if against:
+            share = f"{against} prompts answered clean when they were asked cold"
+        what = f"answers turned into noise: {faults[0] if faults else 'warm ones'} ({share})"
+        return (found(NAME, Verdict.FAIL, "noise", what, asked=asked, measured=share, limit=limit),)
 
 
 def degenerate(choice: Choice) -> str | None:

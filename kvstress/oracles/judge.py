@@ -76,7 +76,7 @@ ORACLES: tuple[tuple[str, OracleMaker], ...] = (
 )
 
 # What a twin answers is held against the server under test, and is no word about that server itself.
-_COMPARES = frozenset({"CANARY", "COLDWARM"})
+_COMPARES = frozenset({"CANARY", "COLDWARM", "DEGEN"})
 
 _FINDINGS_CAP = 500
 _PER_SIGNATURE_CAP = 20

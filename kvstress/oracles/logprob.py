@@ -1,25 +1,28 @@
 """LOGPROB: are the log-probabilities ones that a softmax can give?
 
-Compares each with what any distribution allows: the chosen token's is a finite number ≤ 0, alternatives are no NaN
-and not above 0, exp of the alternatives sums to at most 1, under greedy sampling the chosen token is the best one
-listed, and it has the value of its own entry. Source: `logprobs` as received, and the bytes of answers that did not
-parse for a NaN.
+Compares each with what any distribution allows: the chosen token's is a finite number ≤ 0, alternatives are no NaN and
+not above 0, exp of the alternatives sums to at most 1, under greedy sampling the chosen token is the best one listed,
+and it has the value of its own entry. Source: `logprobs` as received, and the bytes of answers that did not parse for
+a NaN.
 
 Threshold: 1e-6 above 0, 1e-3 above a sum of 1, 0.01 nat between chosen and best; one is enough. The mean of an answer
-counts only against this server's own: below −6 over 32 tokens where first sends stayed above −4.
+counts only against this server's own: below −6 over 32 tokens where first sends stayed above −4, or of two prompts
+that are above it when they are asked cold.
 Noisy when: a server lists masked tokens as −inf or −9999 (legal, for alternatives); when penalties or a bias move the
-choice (then nothing is compared with the best); when each token is uniform, as with dummy weights (then the
-mean was low from the first answer on).
+choice (then nothing is compared with the best); when each token is uniform, as with dummy weights (then the mean was
+low from the first answer on).
 """
 
 import math
 from collections.abc import Iterator
 
+from kvstress.core.cold import means
 from kvstress.core.events import Event, RequestSent
 from kvstress.core.exchange import Choice, Exchange, TokenLogprob
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind, Outcome
 from kvstress.core.verdict import Finding, Verdict
+from kvstress.oracles.arms import ColdArm
 from kvstress.oracles.oracle import found, options
 
 NAME = "LOGPROB"
@@ -36,6 +39,7 @@ class Logprob:
         del manifest
         self._sound = 0
         self._low = False
+        self._cold = ColdArm()
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         if not isinstance(event, Exchange) or asked is None:
@@ -49,15 +53,19 @@ class Logprob:
         greedy = wanted.get("temperature") == 0 and not any(wanted.get(name) for name in _BIASES)
         wrong: dict[str, str] = {}
         for choice in event.choices:
-            for key, what in (*_tokens(choice, greedy), *self._mean(choice)):
+            for key, what in (*_tokens(choice, greedy), *self._mean(choice, asked)):
                 wrong.setdefault(key, what)
         return tuple(found(NAME, Verdict.FAIL, key, what, asked=asked, measured=what) for key, what in wrong.items())
 
-    def _mean(self, choice: Choice) -> Iterator[tuple[str, str]]:
+    def _mean(self, choice: Choice, asked: RequestSent) -> Iterator[tuple[str, str]]:
         values = [token.logprob for token in choice.logprobs or () if token.logprob is not None]
         if len(values) < _TOKENS or not all(map(math.isfinite, values)):
             return
         mean = sum(values) / len(values)
+        if against := self._cold.add(asked, mean < _LOW):
+            yield "mean", f"{against} prompts have a mean log-probability below {_LOW:g} warm and not when asked cold"
+        if means(asked.phase) is not None:
+            return
         self._low = self._low or (mean < _LOW and self._sound < _COLD)
         self._sound += mean > _SOUND
         if mean < _LOW and not self._low:

@@ -71,7 +71,10 @@ def probe_tokens(steps: Iterable[Step]) -> int:
 
 
 def probe(model: str | None, plan: Plan, sizing: Sizing, length: int, number: int, how: str) -> Request:
-    """A prompt of `length` tokens, always the same, sent to see whether `how` ("" for a plain send) makes it cold."""
+    """A prompt of `length` tokens, always the same, sent to see whether `how` ("" for a plain send) makes it cold.
+
+    It tells no codes, which sizing may have counted, so it plans no exact size.
+    """
     key, units = f"{plan.workload}/{plan.seed}/cold", sizing.units(length)
     asked = body.chat(body.user(text.prompt(key, "!", units)), model=model, max_tokens=1, temperature=0.0)
     return Request(
@@ -82,7 +85,6 @@ def probe(model: str | None, plan: Plan, sizing: Sizing, length: int, number: in
         body=cold.without_cache(asked, how, f"kvstress-{number}"),
         expect=Expect.ANSWER_OR_REFUSAL,
         recipe=f"generated text {key} units={units}",
-        tokens=length,
     )
 
 

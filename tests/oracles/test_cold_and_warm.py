@@ -118,6 +118,26 @@ def test_only_greedy_answers_with_log_probabilities_are_compared() -> None:
     assert findings(*hot, end=True) == findings(*bare, end=True) == []
 
 
+def noise(request: RequestSent, word: str, p: float) -> tuple[RequestSent, Exchange]:
+    return said(
+        replace(request, max_tokens=100), [(word, p)] * 70 if word == "!" else [(f"w{n}", p) for n in range(70)]
+    )
+
+
+def events_of(*pairs: tuple[RequestSent, Exchange]) -> list[Event]:
+    return [event for pair in pairs for event in pair]
+
+
+@pytest.mark.parametrize(("oracle", "word", "p"), [("DEGEN", "!", -0.1), ("LOGPROB", "w", -7.6)])
+def test_noise_from_the_first_answer_on_counts_where_cold_answers_are_clean(oracle: str, word: str, p: float) -> None:
+    warm = [noise(asked(step, "warm", f"prompt {step}"), word, p) for step in range(3)]
+    clean = [replace(cold(step), recipe=f"prompt {step}") for step in range(3)]
+    found = judge(manifest((oracle,)), events_of(*warm, *(noise(one, "w", -0.1) for one in clean)))
+    assert [one.oracle for one in found.findings if one.verdict is Verdict.FAIL][:1] == [oracle]
+    habit = judge(manifest((oracle,)), events_of(*warm, *(noise(one, word, p) for one in clean)))
+    assert habit.findings == ()
+
+
 def test_the_references_that_were_used_are_named_at_the_end() -> None:
     last = findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), FIVE), said(cold(0), FIVE), end=True)[-1]
     assert last.verdict is Verdict.PASS

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvstress.core.plan import Origin
+from kvstress.core.plan import Expect, Origin
 from kvstress.core.sizing import ASSUMED, Sizing
-from kvstress.workload.asides import capacity, cold_count, cold_twins, health, health_rounds
+from kvstress.workload.asides import capacity, cold_count, cold_twins, health, health_rounds, probe, probe_tokens
 from kvstress.workload.build import plan
 from kvstress.workload.spec import Spec, override
 
@@ -12,10 +12,10 @@ MEASURED = Sizing(overhead=10, per_unit=1.0, how="measured")
 
 
 def test_one_short_tagged_request_asks_whether_the_server_still_generates() -> None:
-    probe = health("model", 0)
-    assert (probe.id, probe.origin, probe.step) == ("aside.health", Origin.ASIDE, None)
-    assert probe.body["max_tokens"] == 1
-    assert probe.body["model"] == "model"
+    asked = health("model", 0)
+    assert (asked.id, asked.origin, asked.step) == ("aside.health", Origin.ASIDE, None)
+    assert asked.body["max_tokens"] == 1
+    assert asked.body["model"] == "model"
 
 
 @pytest.mark.parametrize(("key", "text"), [("aside.when", "never"), ("max_requests", "0")])
@@ -26,8 +26,8 @@ def test_a_workload_can_forbid_it(spec: Spec, key: str, text: str) -> None:
 
 def test_the_capacity_is_probed_only_where_it_is_asked_for_known_and_within_the_context(spec: Spec) -> None:
     wanted = override(spec, {"aside.capacity": "true"})
-    probe = capacity("model", wanted, 0, MEASURED, pool=1000.0, context=None)
-    assert probe is not None and probe.tokens == 900
+    asked = capacity("model", wanted, 0, MEASURED, pool=1000.0, context=None)
+    assert asked is not None and asked.tokens == 900
     assert capacity("model", spec, 0, MEASURED, pool=1000.0, context=None) is None
     assert capacity("model", wanted, 0, ASSUMED, pool=1000.0, context=None) is None
     assert capacity("model", wanted, 0, MEASURED, pool=None, context=None) is None
@@ -57,3 +57,12 @@ def test_answers_that_are_not_greedy_have_nothing_to_be_compared_with(spec: Spec
 def test_a_twin_is_asked_unless_asides_are_forbidden(spec: Spec) -> None:
     assert cold_count(spec, twin=False) == 0 < cold_count(spec, twin=True)
     assert cold_count(override(spec, {"aside.when": "never"}), twin=True) == 0
+
+
+def test_what_is_cold_is_probed_with_a_prompt_as_long_as_the_traffics_whose_size_is_nobodys_claim(spec: Spec) -> None:
+    built = plan(spec, seed=0, model="m", stream=None, sizing=MEASURED, data=None)
+    length = probe_tokens(built.steps())
+    assert 1_700 < length <= 2_000
+    plain, salted = (probe("m", built, MEASURED, length, number, how) for number, how in ((1, ""), (2, "salted")))
+    assert plain.body["messages"] == salted.body["messages"]
+    assert (salted.body["cache_salt"], plain.tokens, plain.expect) == ("kvstress-2", None, Expect.ANSWER_OR_REFUSAL)
