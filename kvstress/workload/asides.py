@@ -14,6 +14,7 @@ from kvstress.core.plan import Answer, Expect, Origin, Plan, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
 from kvstress.workload.format import Spec
+from kvstress.workload.markers import facts
 
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
 _MOST_OF_IT = 0.9
@@ -50,15 +51,16 @@ def capacity(
     tokens = int(pool * _MOST_OF_IT)
     if tokens < _SPARE or (context is not None and tokens > context - _SPARE):
         return None
-    units = sizing.units(tokens)
-    prompt = text.prompt(f"{spec.name}/{seed}/capacity", "?", units)
+    units, key = sizing.units(tokens), f"{spec.name}/{seed}/capacity"
+    # Sizing counted the codes where prompts carry them: without them this one would be shorter than planned.
+    prompt = text.prompt(key, "?", units, facts(key, 0) if getattr(spec.source, "facts", False) else None)
     return Request(
         id="aside.capacity",
         step=None,
         phase="capacity",
         origin=Origin.ASIDE,
         body=body.chat(body.user(prompt), model=model, max_tokens=1, temperature=0.0),
-        recipe=f"generated text {spec.name}/{seed}/capacity units={units}",
+        recipe=f"generated text {key} units={units}",
         tokens=tokens,
     )
 

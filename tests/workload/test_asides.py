@@ -66,3 +66,11 @@ def test_what_is_cold_is_probed_with_a_prompt_as_long_as_the_traffics_whose_size
     plain, salted = (probe("m", built, MEASURED, length, number, how) for number, how in ((1, ""), (2, "salted")))
     assert plain.body["messages"] == salted.body["messages"]
     assert (salted.body["cache_salt"], plain.tokens, plain.expect) == ("kvstress-2", None, Expect.ANSWER_OR_REFUSAL)
+
+
+@pytest.mark.parametrize(("told", "codes"), [("true", 3), ("false", 0)])
+def test_the_capacity_prompt_is_made_as_those_that_were_sized(spec: Spec, told: str, codes: int) -> None:
+    wanted = override(spec, {"aside.capacity": "true", "facts": told})
+    asked = capacity("model", wanted, 0, MEASURED, pool=1000.0, context=None)
+    assert asked is not None and str(asked.body["messages"][0]["content"]).count("The code for") == codes
+    assert "markers=" not in asked.recipe
