@@ -6,6 +6,7 @@ that is evidence. What a single page cannot tell (a capacity that no gauge names
 this is when its families have vanished) is remembered here between scrapes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,9 +67,17 @@ class Scraper:
         self._slots_absent = False
         self._hung = 0
         self._ask_again = 0.0
+        self._turn = asyncio.Lock()
 
     async def scrape(self, why: str, step: int | None) -> Sample | None:
-        """One Sample; None when the server has no metrics page, which is not asked for again."""
+        """One Sample; None when the server has no metrics page, which is not asked for again.
+
+        One at a time: of two that overlap the later may be read first, and its counters would seem to fall.
+        """
+        async with self._turn:
+            return await self._scrape(why, step)
+
+    async def _scrape(self, why: str, step: int | None) -> Sample | None:
         if self._absent:
             return None
         at = self._clock()

@@ -267,3 +267,26 @@ def test_a_page_that_answers_again_is_asked_for_each_time_again() -> None:
             samples.append(scrape(scraper))
         now += 1.0
     assert [sample.kv_free for sample in samples[-3:] if sample is not None] == [1, 1, 1]
+
+
+def test_two_scrapes_never_overlap_so_that_no_counter_seems_to_fall() -> None:
+    answers = iter(range(1, 3))
+
+    async def fetch(path: str) -> tuple[int | None, str, str | None]:
+        number = next(answers)
+        # The first page is the slower one; without turns the second would be recorded before it.
+        await asyncio.sleep(0.05 if number == 1 else 0)
+        return 200, f"flare_generation_tokens_total {number}\n", None
+
+    seen: list[float | None] = []
+
+    async def one(scraper: Scraper) -> None:
+        sample = await scraper.scrape("step", 0)
+        seen.append(sample.generation_tokens if sample else None)
+
+    async def both() -> None:
+        scraper = Scraper(fetch, ticking())
+        await asyncio.gather(one(scraper), one(scraper))
+
+    asyncio.run(both())
+    assert seen == [1, 2]
