@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -28,7 +28,11 @@ from kvstress.workload.spec import Spec, override, parse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A workload read and its data loaded, with a draft plan whose prompts are not yet sized."""
+    """A workload read and its data loaded, with a draft plan whose prompts are not yet sized.
+
+    `fixed` makes a plan whose bodies are known already, for the model of the server; nothing is then measured first,
+    and `sends_done` says what a healthy stream ends with. `pages` is False where only the judgement is wanted.
+    """
 
     options: RunOptions
     spec: Spec
@@ -37,6 +41,10 @@ class Prepared:
     path: Path
     started: str
     restarts_of: str | None = None
+    fixed: Callable[[str | None], Plan] | None = None
+    sends_done: bool | None = None
+    pages: bool = True
+    command: str | None = None
 
     @property
     def ends_at_refusal(self) -> bool:
@@ -50,8 +58,8 @@ class Prepared:
 
     @property
     def probes(self) -> bool:
-        """False when prompts come from data files byte for byte, and there is no stream to learn the ending of."""
-        return self.data is None or self.streams
+        """False when bodies are known byte for byte, and there is no stream to learn the ending of."""
+        return self.fixed is None and (self.data is None or self.streams)
 
     @property
     def tells(self) -> bool:
@@ -60,6 +68,8 @@ class Prepared:
 
     def plan_for(self, model: str | None, sizing: Sizing) -> Plan:
         """The plan in the server's own tokens; its digest is the draft's."""
+        if self.fixed is not None:
+            return self.fixed(model)
         return build.plan(
             self.spec, seed=self.options.seed, model=model, stream=self.options.stream, sizing=sizing, data=self.data
         )
@@ -156,7 +166,7 @@ def manifest(prepared: Prepared, plan: Plan, server: Target) -> Manifest:
         host=_host(),
         commit=options.commit,
         hardware=options.hardware,
-        command=shown_command(options),
+        command=prepared.command or shown_command(options),
         restarts_of=prepared.restarts_of,
         time_scale=options.time_scale,
     )

@@ -70,6 +70,13 @@ async def run(options: RunOptions, view: View) -> Result:
     return result
 
 
+async def carry_out(prepared: Prepared, view: View) -> Result:
+    """One run of a plan that is prepared already, from its beginning."""
+    result = await _attempt(prepared, None, view)
+    assert result is not None
+    return result
+
+
 def _cut(prepared: Prepared) -> Cut | None:
     """Where to go on; None when nothing is to be resumed, or when the server to resume on died with its kvstress."""
     if not prepared.options.resume:
@@ -119,7 +126,8 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
             await _finish(live, stop, final.sizing)
         judgement = judge.judgement()
         writer.conclude(judgement)
-    write_pages(prepared.path, final, judgement)
+    if prepared.pages:
+        write_pages(prepared.path, final, judgement)
     return Result(path=prepared.path, manifest=final, judgement=judgement)
 
 
@@ -204,6 +212,7 @@ def _resumed(live: _Live, cut: Cut) -> Manifest:
 
 async def _new(live: _Live) -> Manifest:
     prepared = live.prepared
+    live.wire.done_due = prepared.sends_done is not False
     seed, shape = prepared.options.seed, {"stream": prepared.streams, "told": prepared.tells}
     asked = sizing.requests(live.look.model, seed, **shape) if prepared.probes else ()
     answers = [await _probe(live, request) for request in asked]

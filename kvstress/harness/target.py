@@ -49,7 +49,7 @@ async def serving(
         return
 
     async def ready(url: str) -> bool:
-        return await _answers(url, options, clock)
+        return await answers(url, options, clock)
 
     how = options.launching
     async with launched(
@@ -90,7 +90,7 @@ def wire_to(url: str, options: RunOptions, clock: Clock, timeout: float | None =
     )
 
 
-async def _answers(url: str, options: RunOptions, clock: Clock) -> bool:
+async def answers(url: str, options: RunOptions, clock: Clock) -> bool:
     """True once a model is listed and one token comes back: a port that listens is not yet a server."""
     async with wire_to(url, options, clock, timeout=60.0) as wire:
         models = await wire.fetch("/v1/models", timeout=5.0)

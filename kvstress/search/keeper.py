@@ -82,8 +82,10 @@ class _Tally:
 class Keeper:
     """Asks the probe, remembers every answer, and never asks about a case that is decided."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Probe, kept: Callable[[Case], None] = lambda case: None) -> None:
+        """`kept` is told each time there is a new `best`, so that it can be stored before anything else happens."""
         self._probe = probe
+        self._kept = kept
         self._tallies: dict[str, _Tally] = {}
         self.rate: float | None = None
         self.best: Case | None = None
@@ -101,8 +103,7 @@ class Keeper:
         probes = tally.failed + tally.passed
         if tally.passed and tally.failed:
             self.rate = max(0.02, (tally.failed - 1) / max(1, probes - 1)) if tally.failed > 1 else 1 / probes
-        self.best = _cut(case, tally) if tally.failed else None
-        return self.best
+        return self.keep(_cut(case, tally)) if tally.failed else None
 
     async def once(self, case: Case) -> Case | None:
         """The case, cut behind its failure, when one probe of it fails; surer only where the run itself is flaky."""
@@ -113,8 +114,7 @@ class Keeper:
             await self._ask(case, tally)
         if not tally.failed or tally.passed:
             return None
-        self.best = _cut(case, tally)
-        return self.best
+        return self.keep(_cut(case, tally))
 
     async def surely(self, case: Case) -> Case | None:
         """The case, cut behind its failure, when the sequential test keeps it."""
@@ -123,8 +123,13 @@ class Keeper:
             await self._ask(case, tally)
         if not kept:
             return None
-        self.best = _cut(case, tally)
-        return self.best
+        return self.keep(_cut(case, tally))
+
+    def keep(self, case: Case) -> Case:
+        """`case` is the best so far."""
+        self.best = case
+        self._kept(case)
+        return case
 
     def tally(self, case: Case) -> tuple[int, int]:
         """How often `case` failed, of how many judged probes."""

@@ -48,6 +48,6 @@ async def _passed(case: Case, keeper: Keeper, one: Pass) -> Case:
         return case
     sure = await keeper.surely(quick)
     if sure is None:
-        keeper.best = case
+        keeper.keep(case)
         sure = await one(case, keeper.surely)
     return sure

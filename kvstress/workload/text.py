@@ -30,6 +30,12 @@ def prompt(key: str, mark: str, units: int, facts: Facts | None = None) -> str:
     return f"{mark}{_HEADING}{planted(program(key, units), facts)}{facts.question}"
 
 
+def mark_of(words: str) -> str | None:
+    """The mark of a prompt made here; None for any other text."""
+    mark, heading, _ = words.partition(_HEADING)
+    return mark if heading and len(mark) <= 16 else None
+
+
 def program(key: str, units: int) -> str:
     """The first `units` lexemes of the key's program; a shorter program is a prefix of a longer one."""
     calls = -(-units // UNITS_PER_CALL)
