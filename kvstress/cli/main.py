@@ -21,6 +21,7 @@ from kvstress.cli.judge import judge_command
 from kvstress.cli.report import report_command
 from kvstress.cli.run import run_command
 from kvstress.cli.serve import serve_command
+from kvstress.cli.shrink import replay_command, shrink_command
 from kvstress.cli.workloads import workloads_app
 from kvstress.core.errors import KvstressError
 
@@ -39,6 +40,8 @@ app.command("run")(run_command)
 app.command("bisect")(bisect_command)
 app.command("compare", context_settings={"ignore_unknown_options": True})(compare_command)
 app.command("gate")(gate_command)
+app.command("shrink")(shrink_command)
+app.command("replay")(replay_command)
 app.command("judge")(judge_command)
 app.command("report")(report_command)
 app.command("doctor")(doctor_command)

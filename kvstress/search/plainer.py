@@ -14,7 +14,7 @@ from kvstress.search.keeper import Attempt
 
 LEAST_UNITS = 6
 # Of a text's length: how near to the shortest that fails one wants to come, and how many probes that may take.
-_NEAR, _HALVINGS = 0.15, 6
+_NEAR, _HALVINGS = 0.15, 3
 
 
 async def shorter(case: Case, still: Attempt) -> Case:
@@ -130,5 +130,6 @@ def _without_option(case: Case, key: str) -> Case:
 
 
 def _patient(case: Case) -> Case:
-    """No waiting that was planned, and nothing beside anything."""
-    return case
+    """No pauses, no barriers, nothing that leaves beside another."""
+    steps = tuple(replace(step, think=0.0, due=None, barrier=False) for step in case.steps)
+    return replace(case, steps=steps).with_requests(lambda r: replace(r, delay=0.0, beside=False))

@@ -12,7 +12,7 @@ from kvstress.core.case import Case
 from kvstress.search.fewer import Pass
 from kvstress.search.keeper import Keeper
 
-ROUNDS = 4
+ROUNDS = 3
 
 
 class Spent(Exception):  # noqa: N818 - a bound was reached, as it was asked for
