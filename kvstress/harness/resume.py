@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvstress.core.errors import UsageError
-from kvstress.core.events import Event, RunEnded, StepEnded, Stop
+from kvstress.core.events import Event, RequestSent, RunEnded, StepEnded, Stop
+from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.sample import Sample
+from kvstress.driver.transcript import Transcript
 from kvstress.oracles.judge import Judge
 from kvstress.store.rundir import read_events, read_manifest
 
@@ -27,13 +29,14 @@ _COUNTERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Where a stored run stopped: the step to do next, the clock to go on from, and its last sample."""
+    """Where a stored run stopped: the step to do next, the clock to go on from, its last sample, the answers so far."""
 
     manifest: Manifest
     next_step: int
     at: float
     last_sample: Sample | None
     judge: Judge
+    transcript: Transcript
 
 
 def where_it_stopped(path: Path) -> Cut:
@@ -41,16 +44,22 @@ def where_it_stopped(path: Path) -> Cut:
     manifest = read_manifest(path)
     judge = Judge(manifest)
     done, at, sample = 0, 0.0, None
+    transcript, phases = Transcript(), {}
     for event in read_events(path):
         judge.see(event)
         at = max(at, _at(event))
-        if isinstance(event, StepEnded):
+        if isinstance(event, RequestSent) and event.step is not None:
+            phases[event.request] = event.step, event.phase
+        elif isinstance(event, Exchange) and (asked := phases.pop(event.request, None)):
+            # Later turns of a session quote earlier answers.
+            transcript.remember(*asked, event.text)
+        elif isinstance(event, StepEnded):
             done = max(done, event.step + 1)
         elif isinstance(event, Sample) and event.problem is None:
             sample = event
         elif isinstance(event, RunEnded) and event.stop is not Stop.INTERRUPTED:
             raise UsageError(f"{path} ended by itself ({event.stop.value}): there is nothing to resume")
-    return Cut(manifest=manifest, next_step=done, at=at, last_sample=sample, judge=judge)
+    return Cut(manifest=manifest, next_step=done, at=at, last_sample=sample, judge=judge, transcript=transcript)
 
 
 def _at(event: Event) -> float:

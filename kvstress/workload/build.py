@@ -12,10 +12,11 @@ from typing import Any
 from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import asking, body
-from kvstress.workload.content import Content, Prompt, content, stems
+from kvstress.workload.content import content, stems
 from kvstress.workload.dataset import DataFile
 from kvstress.workload.format import Phase, Spec
 from kvstress.workload.pacing import dues
+from kvstress.workload.prompt import Content, Prompt
 from kvstress.workload.spec import builtins
 
 # What decides which bytes are sent and when; a cap or an oracle more leaves two runs comparable.
@@ -87,7 +88,7 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
     for index, prompt in enumerate(found.prompts()):
         sends = ((phase, name, place) for phase in spec.phases for place, name in enumerate(phase.names()))
         requests = tuple(_request(index, prompt, phase, name, place, common) for phase, name, place in sends)
-        yield Step(index=index, label=prompt.label, requests=requests)
+        yield Step(index=index, label=prompt.label, requests=requests, session=prompt.session, think=prompt.think)
 
 
 def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, common: Mapping[str, Any]) -> Request:
@@ -101,5 +102,7 @@ def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, co
         expect=Expect(phase.expect),
         recipe=prompt.recipe,
         tokens=prompt.tokens,
+        session=prompt.session,
+        turn=prompt.turn,
         beside=phase.together and place > 0,
     )

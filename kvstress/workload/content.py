@@ -5,41 +5,21 @@ and the sentence that reports repeat about them. A new shape of traffic is a new
 new member of the format's union.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from itertools import count
 
 from kvstress.core.errors import UsageError
 from kvstress.core.sizing import Sizing
 from kvstress.workload import draws, text
-from kvstress.workload.body import Messages, user
+from kvstress.workload.agents import agents
+from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Ramp, Rounds, Spec, SpeedBench
+from kvstress.workload.format import Agents, Ramp, Rounds, Spec, SpeedBench
 from kvstress.workload.markers import facts
+from kvstress.workload.prompt import Content, Prompt, label
 
 Data = Mapping[str, DataFile]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """One step's prompt. `tokens` is its planned size, None when it came from a file and was not measured."""
-
-    label: str
-    messages: Messages
-    recipe: str
-    tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """A source's prompts: `prompts()` starts anew at each call; `total` is None when they do not end."""
-
-    prompts: Callable[[], Iterator[Prompt]]
-    total: int | None
-    sentence: str
-    stand_in: bool = False
-    sources: tuple[Mapping[str, str], ...] = ()
 
 
 def stems(spec: Spec) -> tuple[str, ...]:
@@ -55,12 +35,9 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
         return _ramp(source, key, sizing)
     if isinstance(source, Rounds):
         return _rounds(source, key, sizing)
+    if isinstance(source, Agents):
+        return agents(source, spec.phases[-1], key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
-
-
-def label(tokens: int) -> str:
-    """`tokens` as the context column shows it: 16k, 2500."""
-    return f"{tokens // 1000}k" if tokens % 1000 == 0 else str(tokens)
 
 
 def sizes(ramp: Ramp) -> list[int]:

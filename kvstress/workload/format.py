@@ -96,7 +96,33 @@ class Rounds(Table, frozen=True, kw_only=True, tag="rounds", tag_field="kind"):
     ] = True
 
 
-Source = SpeedBench | Ramp | Rounds
+class Agents(Table, frozen=True, kw_only=True, tag="agents", tag_field="kind"):
+    """Agent sessions whose history grows by what the model answered and by long observations.
+
+    All sessions begin with the same system prompt. Their turns take turns (turn 0 of each, then turn 1 of each), so
+    that each finds its history in the cache only if what the others sent did not put it out.
+    """
+
+    sessions: Annotated[int, Meta(ge=1, le=10_000, description="how many sessions")] = 8
+    turns: Annotated[int, Meta(ge=1, le=10_000, description="turns of each session")] = 12
+    system: Annotated[Tokens, Meta(description="size of the system prompt that all sessions share")] = 2_000
+    observation: Annotated[Tokens, Meta(description="size of what the session learns before each turn")] = 2_500
+    spread: Annotated[
+        float, Meta(ge=0, le=0.9, description="each observation is shorter than its size by up to this fraction")
+    ] = 0.5
+    answers: Annotated[
+        Literal["live", "planned"],
+        Meta(
+            description="what stands in the history as the assistant's turn: the server's own answer, or a planned one"
+        ),
+    ] = "live"
+    think: Annotated[
+        Annotated[float, Meta(ge=0, le=86_400, extra={"unit": "seconds"})],
+        Meta(description="time between a session's answer and its next turn"),
+    ] = 0.0
+
+
+Source = SpeedBench | Ramp | Rounds | Agents
 
 
 class Phase(Table, frozen=True, kw_only=True):

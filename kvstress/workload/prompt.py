@@ -1,0 +1,38 @@
+"""What a source gives for each step, and what it knows before anything is sent."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kvstress.workload.body import Messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One step's prompt. `tokens` is its planned size, None when it was not measured (a file's text, live answers).
+
+    `session`, `turn` and `think` (seconds before it) belong to turns of sessions.
+    """
+
+    label: str
+    messages: Messages
+    recipe: str
+    tokens: int | None = None
+    session: str | None = None
+    turn: int | None = None
+    think: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """A source's prompts: `prompts()` starts anew at each call; `total` is None when they do not end."""
+
+    prompts: Callable[[], Iterator[Prompt]]
+    total: int | None
+    sentence: str
+    stand_in: bool = False
+    sources: tuple[Mapping[str, str], ...] = ()
+
+
+def label(tokens: int) -> str:
+    """`tokens` as the context column shows it: 16k, 2500."""
+    return f"{tokens // 1000}k" if tokens % 1000 == 0 else str(tokens)
