@@ -254,6 +254,7 @@ async def _drive(live: _Live, sized: Sizing | None) -> Stop:
             emit=live.recorder.emit,
             stop=live.recorder.stop,
             clock=live.clock,
+            transcript=live.cut.transcript if live.cut else None,
         )
         scope.cancel()
     return stop
