@@ -5,7 +5,8 @@ tenths white space or a tail of 200 blanks, reserved tokens spelt out, text that
 fifths of 128) and then with *this server's own* earlier answers. Source: text, and tokens where log-probabilities list
 them.
 
-Threshold: answers were clean (eight at least) and since some moment are not, by Fisher's test at 0.001 (`shift.py`);
+Threshold: answers were clean (eight at least) and since some moment are not, by Fisher's test at 0.001 (`shift.py`),
+floods counted apart, because a model that now and then loops hides no flood;
 or two prompts whose warm answers are noise are answered clean when they are asked cold, and none is noise cold.
 Noisy when: a small greedy model loops by itself, which it does from the start and so is no change; when a grammar
 allows endless white space (such answers are not looked at); when the workload itself turns to repetitive text.
@@ -36,11 +37,11 @@ _MOST = 20_000
 
 
 class Degen:
-    """Counts clean answers and degenerate ones, each rule apart."""
+    """Counts clean answers and degenerate ones, and floods once more by themselves."""
 
     def __init__(self, manifest: Manifest) -> None:
         del manifest
-        self._shift = Shift()
+        self._noise, self._floods = Shift(), Shift()
         self._cold = ColdArm()
         self._told = False
 
@@ -53,21 +54,34 @@ class Degen:
         faults = [fault for choice in texts if (fault := degenerate(choice))]
         if not texts or self._told:
             return ()
-        turned = self._shift.add(bool(faults)) if means(asked.phase) is None else False
+        turned = self._turned(texts, bool(faults)) if means(asked.phase) is None else None
         against = self._cold.add(asked, bool(faults))
-        if not turned and not against:
+        if turned is None and not against:
             return ()
         self._told = True
-        share = f"{self._shift.bad} of the last {self._shift.since} answers, none of {self._shift.clean} before"
+        share = f"{turned.bad} of the last {turned.since} answers, none of {turned.clean} before" if turned else ""
         limit = "as clean as before, and as cold"
         if against:
             share = f"{against} prompts answered clean when they were asked cold"
         what = f"answers turned into noise: {faults[0] if faults else 'warm ones'} ({share})"
         return (found(NAME, Verdict.FAIL, "noise", what, asked=asked, measured=share, limit=limit),)
 
+    def _turned(self, texts: list[Choice], noisy: bool) -> Shift | None:
+        """The count by which answers have turned into noise, if they have."""
+        flooded = self._floods.add(any(map(flood, texts)))
+        if self._noise.add(noisy):
+            return self._noise
+        return self._floods if flooded else None
+
 
 def degenerate(choice: Choice) -> str | None:
     """What is wrong with the answer's statistics, in words; None for text that could be language."""
+    tokens = [token.token for token in choice.logprobs or ()][:_MOST]
+    return flood(choice) or _packs(choice.text[:_MOST]) or _one_token(tokens)
+
+
+def flood(choice: Choice) -> str | None:
+    """What no language model says, not even one that loops over a phrase; None for the rest."""
     text, tokens = choice.text[:_MOST], [token.token for token in choice.logprobs or ()][:_MOST]
     if (run := max(_longest(tokens), _longest(text.replace(" ", "").replace("\n", "")))) >= RUN:
         return f"one token {run} times in a row"
@@ -76,7 +90,7 @@ def degenerate(choice: Choice) -> str | None:
     blanks = sum(map(str.isspace, text))
     if text and (blanks >= _BLANK * len(text) or len(text) - len(text.rstrip()) > _TAIL):
         return f"{blanks} of {len(text)} characters are white space"
-    return _packs(text) or _one_token(tokens)
+    return None
 
 
 def _longest(items: list[str] | str) -> int:

@@ -188,6 +188,13 @@ def test_degen_finds_answers_that_turn_into_noise() -> None:
     assert keys(Degen, *turned) == ["noise"]
 
 
+def test_a_model_that_loops_over_a_phrase_now_and_then_hides_no_flood() -> None:
+    loop = "letter by letter " * 60
+    before = [said(n, text=loop if n == 2 else WORDS) for n in range(12)]
+    assert keys(Degen, *before) == []
+    assert keys(Degen, *before, *(said(n, text="!" * 80) for n in range(12, 30))) == ["noise"]
+
+
 @pytest.mark.parametrize("every", [1, 2, 3, 7])
 def test_degen_is_silent_about_a_base_model_that_loops_when_cold_too(every: int) -> None:
     assert keys(Degen, *(said(n, text=FLOOD if n % every == 0 else WORDS) for n in range(80))) == []
