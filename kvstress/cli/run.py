@@ -56,6 +56,10 @@ Twin = Annotated[
     str | None,
     typer.Option(help="URL of a second process of the server, which answers cold.", rich_help_panel=_SERVER),
 ]
+TwinLaunch = Annotated[
+    str | None,
+    typer.Option(help="Command with {port} that starts such a second process beside it.", rich_help_panel=_SERVER),
+]
 Header = Annotated[
     list[str] | None,
     typer.Option(help="'Name: value' sent with every request; never stored or shown.", rich_help_panel=_SERVER),
@@ -67,6 +71,7 @@ def run_command(
     server: Server = None,
     launch: Launch = None,
     twin: Twin = None,
+    twin_launch: TwinLaunch = None,
     preset: Preset = None,
     value: Value = None,
     env: Env = None,
@@ -160,6 +165,7 @@ def run_command(
         server=server,
         launch=filled_in(launch, preset, value),
         twin=twin,
+        twin_launch=twin_launch,
         launching=launching(env, cwd, stop, log_pattern, on_failure, log_file=log_file, hold=hold),
         workload=workload,
         model=model,

@@ -26,6 +26,7 @@ class RunOptions:
     server: str | None = field(default=None, repr=False)
     launch: str | None = field(default=None, repr=False)
     twin: str | None = field(default=None, repr=False)
+    twin_launch: str | None = field(default=None, repr=False)
     workload: str
     model: str | None = None
     out: Path | None = None
@@ -58,6 +59,8 @@ class RunOptions:
         if len(named) != 1:
             problem = "no server named" if not named else "both --server and --launch given"
             raise UsageError(f"{problem}: {_THREE_WAYS}")
+        if self.twin_launch and "{port}" not in self.twin_launch:
+            raise UsageError("--twin-launch needs a {port} in its command, where the twin's own port goes")
         if self.resume and self.out is None:
             raise UsageError("--resume needs --out, the directory of the run to continue")
 
@@ -101,8 +104,10 @@ def shown_command(options: RunOptions) -> str:
     words = ["kvstress", "run"]
     if options.server:
         words += ["--server", options.server if options.reference_args is not None else shown_url(options.server)]
-    if options.twin:
+    if options.twin and not options.twin_launch:
         words += ["--twin", shown_url(options.twin)]
+    if options.twin_launch:
+        words += ["--twin-launch", shown_launch(options.twin_launch)]
     if options.launch:
         words += ["--launch", shown_launch(options.launch)]
     words += ["--workload", options.workload, "--seed", str(options.seed)]

@@ -104,6 +104,8 @@ def settings(options: RunOptions) -> dict[str, str]:
 
 def _check_target(options: RunOptions) -> None:
     """What would only be found out when the server is reached, which may be minutes after it was launched."""
+    if options.twin and options.twin_launch:
+        raise UsageError("both --twin and --twin-launch given: one twin is enough")
     if options.dialect is not None:
         named(options.dialect)
     if options.ca_file is not None and not options.ca_file.is_file():

@@ -33,7 +33,7 @@ from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
 from kvstress.harness.resume import Cut, fresh_path, same_server, where_it_stopped
 from kvstress.harness.stored import write_pages
-from kvstress.harness.target import FirstLook, first_look, launch_command, serving, target, wire_to
+from kvstress.harness.target import FirstLook, first_look, launch_command, serving, target, wire_to, with_twin
 from kvstress.metrics.scrape import Scraper
 from kvstress.oracles.judge import Judge
 from kvstress.store import rundir
@@ -118,7 +118,10 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
         recorder = Recorder(
             writer, judge, watch, keep_going=prepared.options.keep_going, ends_at_refusal=prepared.ends_at_refusal
         )
-        async with _reached(prepared, cut, recorder, clock) as live:
+        async with (
+            with_twin(prepared.options, prepared.path, clock) as options,
+            _reached(replace(prepared, options=options), cut, recorder, clock) as live,
+        ):
             if live is None:
                 return None
             final = await _sized(live, writer)

@@ -10,7 +10,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,33 @@ async def serving(
         yield server.url
         if failed():
             await after_failure(server, how, folder)
+
+
+@asynccontextmanager
+async def with_twin(options: RunOptions, folder: Path, clock: Clock) -> AsyncIterator[RunOptions]:
+    """`options` with the URL of the twin that `--twin-launch` starts, for as long as the block runs.
+
+    What becomes of the twin is no event of the run: its death says nothing about the server under test.
+    """
+    if options.twin_launch is None:
+        yield options
+        return
+
+    async def ready(url: str) -> bool:
+        return await answers(url, options, clock)
+
+    how = options.launching
+    async with launched(
+        options.twin_launch,
+        clock=clock,
+        emit=lambda event: None,
+        ready=ready,
+        log_path=folder / "twin.log",
+        env=how.env,
+        cwd=how.cwd,
+        ready_timeout=options.ready_timeout,
+    ) as twin:
+        yield replace(options, twin=twin.url)
 
 
 def launch_command(options: RunOptions) -> str | None:
