@@ -65,14 +65,12 @@ def plan(
 
 
 def _due(steps: Iterator[Step], spec: Spec, seed: int) -> Iterator[Step]:
-    """`steps` with the times at which an open loop sends them; a trace's steps bring theirs."""
+    """`steps` with the times at which an open loop sends them."""
     schedule = spec.schedule
     if schedule.kind == "open":
         yield from (
             replace(step, due=due) for step, due in zip(steps, dues(schedule, f"{spec.name}/{seed}"), strict=False)
         )
-    elif schedule.kind == "trace":
-        yield from (replace(step, due=(step.due or 0.0) / schedule.speed) for step in steps)
     else:
         yield from steps
 

@@ -174,10 +174,10 @@ class Schedule(Table, frozen=True, kw_only=True):
     """When steps are sent."""
 
     kind: Annotated[
-        Literal["closed", "open", "trace"],
+        Literal["closed", "open"],
         Meta(
             description="closed: each lane sends its next step when its last one has ended; open: steps leave when "
-            "they are due, however late the server is; trace: open, with the times of an imported trace"
+            "they are due, however late the server is"
         ),
     ] = "closed"
     lanes: Annotated[int, Meta(ge=1, le=10_000, description="closed: how many steps are under way at a time")] = 1
@@ -189,7 +189,6 @@ class Schedule(Table, frozen=True, kw_only=True):
         float,
         Meta(ge=0.05, le=20, description="gamma: coefficient of variation of those times; 1 is Poisson, 3 in bursts"),
     ] = 1.0
-    speed: Annotated[float, Meta(gt=0, le=10_000, description="trace: how much faster than it was recorded")] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse an open loop without a rate."""
