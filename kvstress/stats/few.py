@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from kvstress.stats.facts import Change, Side
 from kvstress.stats.survival import Time
 
-TWICE = 2
+LEAST_RUNS = 3
 LEAST_STEPS, LEAST_SHARE = 2.0, 0.10
 
 
 def apart(base: Side, head: Side) -> tuple[Change, str]:
-    """Whether one side's first failures all lie before the other's, by a least effect, in two runs each or more."""
+    """Whether one side's first failures all lie before the other's, by a least effect, in three runs each or more."""
     times = [[facts.first for facts in side if facts.first is not None] for side in (base, head)]
-    if min(map(len, times)) < TWICE:
+    if min(map(len, times)) < LEAST_RUNS:
         return (
             Change.CANNOT_TELL,
-            "both sides fail; two runs a side would tell if all of one fail before all of the other",
+            "both sides fail; three runs a side would tell if all of one fail before all of the other",
         )
     if _before(times[1], times[0]):
         return (

@@ -20,7 +20,7 @@ from kvstress.harness.compare import judged
 from kvstress.stats.facts import Change
 
 STORED = Path(__file__).parents[2] / "reports" / "reference" / "first_failures.csv"
-SIDES = (1, 3, 5, 10)
+SIDES = (1, 2, 3, 4, 5, 10)
 REQUESTS, STARTS, SPREAD = 40, 0.03, 0.15
 EARLIER = 5
 

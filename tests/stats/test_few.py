@@ -19,8 +19,9 @@ def side(*steps: int) -> Side:
         (side(16, 17, 20), side(14, 14, 21), Change.CANNOT_TELL),
         (side(16, 17, 20), side(15, 15, 15), Change.CANNOT_TELL),
         (side(14, 14, 13), side(16, 17, 20), Change.IMPROVED),
-        (side(14, 14, 13), side(-143, -143), Change.IMPROVED),
-        (side(16, -143), side(14, 14), Change.REGRESSED),
+        (side(14, 14, 13), side(-143, -143, -143), Change.IMPROVED),
+        (side(16, 17, -143), side(14, 14, 14), Change.REGRESSED),
+        (side(16, 17), side(5, 5), Change.CANNOT_TELL),
         (side(16), side(5), Change.CANNOT_TELL),
     ],
 )
