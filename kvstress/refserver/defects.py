@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvstress.refserver import defects_model as model
+from kvstress.refserver import defects_more as more
 from kvstress.refserver import defects_server as server
 from kvstress.refserver import defects_wire as wire
 from kvstress.refserver.engine import Engine
@@ -48,6 +49,9 @@ DEFECTS: dict[str, tuple[Callable[[Site], None], tuple[str, ...]]] = {
     "pressure-flip": (model.pressure_flip, ()),
     "order-leak": (model.order_leak, ()),
     "tail-page": (model.tail_page, ()),
+    "resume-repeat": (more.resume_repeat, ()),
+    "abort-neighbour": (more.abort_neighbour, ()),
+    "lost-tail": (more.lost_tail, ()),
 }
 
 
