@@ -7,12 +7,15 @@ the server under test itself, and could disturb what is tested. Failing all, a p
 from typing import Any
 
 TWIN = "twin"
+# Where nothing is ever cached, a prompt sent again is as cold as one can be, and unlike its first sending alone.
+RESENT = "resent"
 # What each means in a sentence, from the best to the last.
 MEANS: dict[str, str] = {
     TWIN: "a second process of the server, which never saw the traffic (--twin)",
     "salted": "the same server, under a cache salt of its own",
     "reset": "the same server, its prefix cache reset before",
     "uncached": "the same server, asked with cache_prompt false",
+    RESENT: "the same server, asked again when the traffic was over, with no token cached",
     "first": "the prompt's first sending in this run",
 }
 # Cold requests are asides; their phase names the means.

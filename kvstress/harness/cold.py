@@ -34,14 +34,16 @@ async def compared_cold(
     if options.twin is not None:
         async with _twin(options, asking.clock) as (wire, name):
             there = replace(asking, wire=wire, twin=True)
-            for request in asides.cold_twins(plan.steps(), done, count, cold.TWIN, options.model or name):
+            for request in asides.cold_twins(
+                plan.steps(), done, count, spec.aside.calibrate, cold.TWIN, options.model or name
+            ):
                 await there.ask(request, patience=options.timeout)
         return
     length = asides.probe_tokens(plan.steps())
     how, reset = await _means(asking, options, lambda *said: asides.probe(model, plan, sizing, length, *said))
     if not how:
         return
-    for request in asides.cold_twins(plan.steps(), done, count, how, None):
+    for request in asides.cold_twins(plan.steps(), done, count, spec.aside.calibrate, how, None):
         if reset:
             await asking.reset(reset)
         await asking.ask(request, patience=options.timeout)
@@ -75,9 +77,10 @@ async def _means(asking: Asking, options: RunOptions, probe: Callable[[int, str]
         return _cached(await asking.ask(probe(number, how), patience=options.timeout))
 
     await cached("")
-    if not await cached(""):
-        # A second send that does not hit, or does not say so, leaves nothing to tell cold from warm by.
-        return "", ""
+    again = await cached("")
+    if not again:
+        # A second send that says that it did not hit is cold itself; one that says nothing may be either.
+        return (cold.RESENT, "") if again == 0 else ("", "")
     if await cached("salted") == 0:
         return "salted", ""
     for path in _RESETS:

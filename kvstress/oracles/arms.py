@@ -29,13 +29,14 @@ class Parting:
 
     `place` is the first token that differs, None when none does; `gap` by how many nats the first answer preferred its
     own there (at least; None when it listed no alternatives). `drift` is the largest difference of log-probabilities
-    before, `compared` how many tokens that were.
+    of `compared` equal tokens, `apart` that of the two tokens where they part (at least): both read the same till then.
     """
 
     place: int | None
     gap: float | None
     drift: float
     compared: int
+    apart: float = 0.0
 
 
 class Company:
@@ -79,9 +80,11 @@ def tokens(exchange: Exchange) -> tuple[Token, ...]:
 def parting(one: tuple[Token, ...], other: tuple[Token, ...]) -> Parting:
     """Compare `other` with `one`."""
     drift = 0.0
-    for place, ((token, logprob, top), (said, now, _)) in enumerate(zip(one, other, strict=False)):
+    for place, ((token, logprob, top), (said, now, listed)) in enumerate(zip(one, other, strict=False)):
         if token != said:
-            return Parting(place=place, gap=_ahead(logprob, top, token, said), drift=drift, compared=place)
+            gap = _ahead(logprob, top, token, said)
+            apart = max(_raised(said, now, top), _raised(token, logprob, listed))
+            return Parting(place=place, gap=gap, drift=drift, compared=place, apart=apart)
         drift = max(drift, abs(now - logprob))
     return Parting(place=None, gap=None, drift=drift, compared=min(len(one), len(other)))
 
@@ -93,6 +96,14 @@ def _ahead(logprob: float, top: tuple[tuple[str, float], ...], token: str, said:
     if said in listed:
         return logprob - listed[said]
     return logprob - min(others) if others else None
+
+
+def _raised(token: str, logprob: float, elsewhere: tuple[tuple[str, float], ...]) -> float:
+    """By how much a token's log-probability differs from what the other list says of it: unlisted is below its last."""
+    listed = dict(elsewhere)
+    if token in listed:
+        return abs(logprob - listed[token])
+    return max(0.0, logprob - min(listed.values())) if listed else 0.0
 
 
 class Arms:

@@ -1,12 +1,13 @@
 """COLDWARM: does a prompt answered out of the cache get the answer that it gets without?
 
 Compares, token by token, a greedy answer with log-probabilities to a prompt that was sent before with a cold answer to
-the same prompt: a twin process's, one under a salt, after a reset or with the cache off (asides, after the traffic), or
-the prompt's first sending. Source: log-probabilities and `cached_tokens`; the recipe says that prompts are the same.
+the same prompt: a twin process's, one under a salt, after a reset, with the cache off or plain where nothing is cached
+(asides, after the traffic), or the prompt's first sending. Source: log-probabilities and `cached_tokens`; the recipe
+says that prompts are the same.
 
 Threshold: a token that differs where the cold answer preferred its own by more than 0.5 nat (1.0 where other requests
-ran beside, 1.5 times the largest gap at which two cold answers parted), or a log-probability more than 1 nat off (five
-times the 99th percentile between two cold answers). Differences of text alone never count.
+ran beside, 1.5 times the largest gap at which two cold answers parted), or a log-probability more than 1 nat off up to
+where they part (five times the 99th percentile between two cold answers). Differences of text alone never count.
 Noisy when: batches differ, mixture-of-experts routes and speculation add their own noise (asking cold twice measures
 it). Without log-probabilities CANARY answers; without a cold answer this is INCONCLUSIVE.
 """
@@ -14,7 +15,7 @@ it). Without log-probabilities CANARY answers; without a cold answer this is INC
 from collections import deque
 from dataclasses import dataclass, field
 
-from kvstress.core.cold import MEANS, means, unsalted
+from kvstress.core.cold import MEANS, RESENT, means, unsalted
 from kvstress.core.events import Event, RequestSent, RunEnded
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
@@ -65,7 +66,7 @@ class ColdWarm:
         if not isinstance(event, Exchange) or asked is None or event.outcome is not Outcome.COMPLETED:
             return ()
         said = tokens(event) if asked.recipe and greedy(asked) else ()
-        aside = means(asked.phase) if asked.origin is Origin.ASIDE else None
+        aside = _means(event, asked) if asked.origin is Origin.ASIDE else None
         if not said or (asked.origin is not Origin.STEP and aside is None):
             return ()
         prompt = self._prompt(asked)
@@ -102,7 +103,7 @@ class ColdWarm:
         return tuple(finding for warm in doubted for finding in self._against(prompt, one, warm))[:1]
 
     def _calibrate(self, between: Parting) -> None:
-        self._cold_drifts.append(between.drift)
+        self._cold_drifts.append(max(between.drift, between.apart))
         self._cold_gap = max(self._cold_gap, between.gap or 0.0)
 
     def _warm(self, prompt: _Prompt, one: _Said) -> tuple[Finding, ...]:
@@ -119,6 +120,9 @@ class ColdWarm:
         if found_in.gap is not None and found_in.gap > gap:
             what = f"token {found_in.place} differs from the cold answer's, which preferred its own by"
             return (self._finding(prompt, warm.asked, "other token", what, found_in.gap, gap),)
+        if found_in.apart > drift:
+            what = f"at token {found_in.place}, where it leaves the cold answer, a log-probability is off that one's by"
+            return (self._finding(prompt, warm.asked, "drift", what, found_in.apart, drift),)
         if found_in.drift > drift:
             what = f"within {found_in.compared} equal tokens a log-probability is off the cold answer's by"
             return (self._finding(prompt, warm.asked, "drift", what, found_in.drift, drift),)
@@ -159,3 +163,10 @@ class ColdWarm:
             "name a second process of the server with --twin"
         )
         return (found(NAME, Verdict.INCONCLUSIVE, "no cold answer", what, measured="no cold answer"),)
+
+
+def _means(exchange: Exchange, asked: RequestSent) -> str | None:
+    """How this aside was made cold; a prompt sent again and not so after all counts for nothing."""
+    how = means(asked.phase)
+    cached = exchange.usage.cached_tokens if exchange.usage else None
+    return None if how == RESENT and cached != 0 else how

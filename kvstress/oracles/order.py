@@ -115,5 +115,5 @@ def _disagree(one: _Said, other: _Said) -> bool | None:
     """None where the two cannot be compared."""
     if one.tokens and other.tokens:
         between = parting(one.tokens, other.tokens)
-        return (between.gap or 0.0) > _GAP or between.drift > _DRIFT
+        return (between.gap or 0.0) > _GAP or max(between.drift, between.apart) > _DRIFT
     return None if one.wrong is None or other.wrong is None else one.wrong != other.wrong

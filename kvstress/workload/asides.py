@@ -96,11 +96,13 @@ def cold_count(spec: Spec, *, twin: bool) -> int:
     return 0 if spec.aside.when == "never" else wanted
 
 
-def cold_twins(steps: Iterable[Step], done: int, count: int, how: str, model: str | None) -> Iterator[Request]:
+def cold_twins(
+    steps: Iterable[Step], done: int, count: int, calibrate: int, how: str, model: str | None
+) -> Iterator[Request]:
     """The last greedy request of `count` of the first `done` steps, spread evenly, as asides that are asked cold.
 
-    `model` replaces the body's where the twin calls it by another name. The first is asked twice: what two cold
-    answers differ in is noise.
+    `model` replaces the body's where the twin calls it by another name. The first is asked `calibrate` times: what
+    cold answers to one prompt differ in is noise.
     """
     every = max(1, done // max(1, count))
     asked = 0
@@ -111,7 +113,7 @@ def cold_twins(steps: Iterable[Step], done: int, count: int, how: str, model: st
         if last is None or step.index % every:
             continue
         asked += 1
-        for again in range(2 if asked == 1 else 1):
+        for again in range(calibrate if asked == 1 else 1):
             yield _cold(last, how, model, again)
 
 

@@ -293,6 +293,15 @@ class Aside(Table, frozen=True, kw_only=True):
             "twin (`--twin`, then 8 by default), else under a salt, after a reset or with the cache off, if that works",
         ),
     ] = 0
+    calibrate: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1000,
+            description="how often the first of those is asked cold: what these answers differ in is noise of this "
+            "server, and COLDWARM's limits grow with it; 20 make it a good estimate",
+        ),
+    ] = 4
 
 
 class Spec(Table, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def test_a_twin_is_asked_what_the_traffic_asked(tmp_path: Path, reference: Calla
     twin = reference()
     assert found_by(tmp_path, "", *LOGPROBS, "--twin", twin) == set()
     asked = [event["endpoint"] for event in events(tmp_path / "run", "request-sent") if event["phase"] == "cold-twin"]
-    assert asked == ["twin:/v1/chat/completions"] * 6
+    assert asked == ["twin:/v1/chat/completions"] * 8
     assert "a second process" in (tmp_path / "run" / "report.html").read_text()
 
 

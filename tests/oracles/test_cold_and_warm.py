@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvstress.core.cold import PHASE, at_twin
+from kvstress.core.cold import PHASE, RESENT, at_twin
 from kvstress.core.events import Event, RequestSent, RunEnded, Stop
 from kvstress.core.exchange import Choice, Exchange, TokenLogprob, Usage
 from kvstress.core.outcome import Kind
@@ -74,6 +74,22 @@ def test_two_tokens_that_nearly_tied_may_change_places() -> None:
 def test_a_log_probability_far_off_is_found_under_equal_text() -> None:
     (finding,) = findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), changed(4, ("e", -1.5))))
     assert finding.signature == "COLDWARM:drift"
+
+
+def test_a_token_made_likely_is_found_where_the_cold_answer_was_unsure() -> None:
+    # The cold answer hardly preferred its own; but what the other said it had far below what it was said with.
+    cold_one = said(cold(0), [("a", -3.7)], second=-3.8)
+    warm = said(asked(3, "warm"), [("stutter", -0.1)], second=-5.0)
+    (finding,) = findings(cold_one, warm)
+    assert "at token 0, where it leaves the cold answer" in finding.summary
+    assert finding.measured == "3.70 nat"
+
+
+def test_an_aside_sent_again_is_cold_only_where_the_server_says_that_nothing_was_cached() -> None:
+    warm = said(asked(3, "warm"), changed(2, ("other", -0.1)), cached=0)
+    assert [finding.measured for finding in findings(warm, said(cold(0, RESENT), FIVE, cached=0))] == ["8.99 nat"]
+    for cached in (None, 64):
+        assert findings(warm, said(cold(0, RESENT), FIVE, cached=cached)) == []
 
 
 def test_a_first_answer_out_of_the_cache_is_no_cold_one() -> None:

@@ -37,10 +37,10 @@ def test_the_capacity_is_probed_only_where_it_is_asked_for_known_and_within_the_
 def test_greedy_prompts_are_asked_again_cold_spread_over_the_run(spec: Spec) -> None:
     wanted = override(spec, {"temperature": "0", "aside.cold": "3"})
     built = plan(wanted, seed=0, model="m", stream=None, sizing=MEASURED, data=None)
-    asked = list(cold_twins(built.steps(), 6, cold_count(wanted, twin=False), "salted", None))
-    assert [one.id for one in asked] == ["aside.cold.s0.warm", "aside.cold.s0.warm.1", *_cold("s2.warm", "s4.warm")]
+    asked = list(cold_twins(built.steps(), 6, cold_count(wanted, twin=False), 3, "salted", None))
+    assert [one.id for one in asked] == ["aside.cold.s0.warm", *_cold("s0.warm.1", "s0.warm.2", "s2.warm", "s4.warm")]
     assert {(one.phase, one.origin, one.step) for one in asked} == {("cold-salted", Origin.ASIDE, None)}
-    assert len({one.body["cache_salt"] for one in asked}) == 4
+    assert len({one.body["cache_salt"] for one in asked}) == 5
     step = next(built.steps())
     assert (asked[0].recipe, asked[0].body["messages"]) == (step.requests[1].recipe, step.requests[1].body["messages"])
 
@@ -51,7 +51,7 @@ def _cold(*names: str) -> list[str]:
 
 def test_answers_that_are_not_greedy_have_nothing_to_be_compared_with(spec: Spec) -> None:
     built = plan(spec, seed=0, model="m", stream=None, sizing=MEASURED, data=None)
-    assert list(cold_twins(built.steps(), 6, 3, "twin", "its name")) == []
+    assert list(cold_twins(built.steps(), 6, 3, 3, "twin", "its name")) == []
 
 
 def test_a_twin_is_asked_unless_asides_are_forbidden(spec: Spec) -> None:
