@@ -15,13 +15,22 @@ REPRO_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What is expected to go wrong. `signature` identifies it; `words` are the server's own, None when it said none."""
+    """What is expected to go wrong. `signature` identifies it; `words` are the server's own, None when it said none.
+
+    `also` are other signatures of it: the same traffic was once more sent, and failed at the same place with these.
+    """
 
     signature: str
     oracle: str
     summary: str
     phase: str | None = None
     words: str | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def signatures(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset((self.signature, *self.also))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ async def _once(found: Reproducer, options: RunOptions, reset: str | None, folde
         # A launched server has answered this request before it counts as ready; the case was cut on such servers.
         await answering(replace(options, ready_timeout=min(options.ready_timeout, 60.0)))
     view = lambda manifest: nullcontext(lambda event: None)  # noqa: E731
-    return await probed(found.case, found.facts, found.failure, options, folder, view=view, pages=True)
+    return await probed(found.case, found.facts, found.failure.signatures, options, folder, view=view, pages=True)
 
 
 def _answered(found: Reproducer, shown: Shown, folder: Path, most: int) -> Replayed:

@@ -6,7 +6,7 @@ It is a run like any other and leaves a run directory. Only its pages are not ma
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import anyio
 from kvstress.core.case import Case
 from kvstress.core.errors import CannotJudgeError
 from kvstress.core.events import StepStarted
-from kvstress.core.repro import Facts, Failure
+from kvstress.core.repro import Facts
 from kvstress.core.verdict import Finding, Judgement, Verdict
 from kvstress.harness import shrink_store
 from kvstress.harness.options import RunOptions
@@ -49,10 +49,21 @@ class Stored:
     run: str
     seconds: float
     cut: str = ""
+    signature: str = ""
+    what: str = ""
 
     def shown(self) -> Shown:
         """As the search sees it."""
-        return Shown(shows=self.shows, sent=self.sent, at=self.at, why=self.why, run=self.run, seconds=self.seconds)
+        return Shown(
+            shows=self.shows,
+            sent=self.sent,
+            at=self.at,
+            why=self.why,
+            run=self.run,
+            seconds=self.seconds,
+            signature=self.signature,
+            what=self.what,
+        )
 
 
 class Prober:
@@ -68,6 +79,10 @@ class Prober:
         self.stopped = ""
         self.last = ""
         self._dead = 0
+        failure, case = search.found.failure, search.case
+        self.signatures = set(failure.signatures)
+        at = next((at for at, step in enumerate(case.steps) if step.index == case.failing), None)
+        self._places = {case.digest(): {_place(failure.oracle, at, failure.phase)} - {""}}
 
     async def __call__(self, case: Case) -> Shown:
         digest = case.digest()
@@ -75,9 +90,9 @@ class Prober:
         if stored is not None:
             self._left.remove(stored)
             self.last = stored.why
-            return stored.shown()
+            return self._learnt(case, digest, stored.shown())
         self._bounded()
-        shown = await self._made(case, f"{self.launches + 1:04d}")
+        shown = self._learnt(case, digest, await self._made(case, f"{self.launches + 1:04d}"))
         self.launches += 1
         cut = case.until(shown.sent).digest() if shown.shows is Shows.SAME else ""
         self.made.append(_stored(case, digest, shown, cut))
@@ -87,6 +102,20 @@ class Prober:
         where = f", {self._search.asked.knob} {value}" if value else ""
         self._tell(f"  probe {self.launches}: {case.size()}{where}: {_words(shown)} ({shown.seconds:.1f} s)")
         self._count_dead(shown)
+        return shown
+
+    def _learnt(self, case: Case, digest: str, shown: Shown) -> Shown:
+        """The same traffic that fails at the same request of it fails the same way, whatever the server says.
+
+        Engines die while several of their parts hold a request, and which of them answers differs from time to time.
+        """
+        if shown.shows is Shows.OTHER and shown.what and shown.what in self._places.get(digest, ()):
+            self._tell(f"  the same requests, sent again, failed at the same place in other words: {shown.why[:120]}")
+            shown = replace(shown, shows=Shows.SAME)
+        if shown.shows is Shows.SAME:
+            self.signatures.update(filter(None, [shown.signature]))
+            for name in (digest, case.until(shown.sent).digest()):
+                self._places.setdefault(name, set()).update(filter(None, [shown.what]))
         return shown
 
     def _bounded(self) -> None:
@@ -113,7 +142,7 @@ class Prober:
         try:
             if search.asked.reset:
                 await fresh(search.asked.reset, options)
-            shown = await probed(case, search.facts, search.found.failure, options, path, view=self._view)
+            shown = await probed(case, search.facts, self.signatures, options, path, view=self._view)
         except CannotJudgeError as problem:
             # With a smaller pool a refusal to start is an answer; with the pool of the run it is none.
             smaller = search.grid is not None and case.value != search.grid.count - 1
@@ -132,7 +161,14 @@ def _stored(case: Case, digest: str, shown: Shown, cut: str) -> Stored:
         run=shown.run,
         seconds=shown.seconds,
         cut=cut,
+        signature=shown.signature,
+        what=shown.what,
     )
+
+
+def _place(oracle: str, at: int | None, phase: str | None) -> str:
+    """What failed where in a case; "" for what failed outside its steps, as many things can."""
+    return "" if at is None else f"{oracle} {at} {phase or ''}".rstrip()
 
 
 def _words(shown: Shown) -> str:
@@ -153,26 +189,43 @@ def at_value(search: "Search", case: Case) -> RunOptions:
 
 
 async def probed(
-    case: Case, facts: Facts, failure: Failure, options: RunOptions, path: Path, *, view: View, pages: bool = False
+    case: Case,
+    facts: Facts,
+    signatures: Collection[str],
+    options: RunOptions,
+    path: Path,
+    *,
+    view: View,
+    pages: bool = False,
 ) -> Shown:
-    """Send `case` once and say what that showed. Raises Interrupted; CannotJudgeError when no server came."""
+    """Send `case` once and say what that showed: the failure with one of `signatures`, another, or none.
+
+    Raises Interrupted; CannotJudgeError when no server came.
+    """
     run = prepared(case, facts, options, path, sizing=None, pages=pages, command=f"kvstress replay {path.parent}")
     result = await carry_out(run, view)
     if result.exit_code == Interrupted.exit_code:
         raise Interrupted("interrupted: the same command goes on from the probes that are stored")
-    return _shown(result.judgement, failure, path, len(case.steps))
+    return _shown(result.judgement, signatures, path, len(case.steps))
 
 
-def _shown(judgement: Judgement, failure: Failure, path: Path, steps: int) -> Shown:
+def _shown(judgement: Judgement, signatures: Collection[str], path: Path, steps: int) -> Shown:
     failed = [finding for finding in judgement.findings if finding.verdict is Verdict.FAIL]
     if not failed:
         judged = judgement.verdict is not Verdict.INCONCLUSIVE or judgement.steps == steps
         return Shown(shows=Shows.PASSED if judged else Shows.UNJUDGED, sent=steps, why=judgement.why)
     first: Finding = failed[0]
-    shows = Shows.SAME if first.signature == failure.signature else Shows.OTHER
+    shows = Shows.SAME if first.signature in signatures else Shows.OTHER
     begun = {event.step for event in read_events(path) if isinstance(event, StepStarted)}
     at = first.step if first.step in begun else None
-    return Shown(shows=shows, sent=len(begun) if at is not None else steps, at=at, why=first.summary)
+    return Shown(
+        shows=shows,
+        sent=len(begun) if at is not None else steps,
+        at=at,
+        why=first.summary,
+        signature=first.signature,
+        what=_place(first.oracle, at, first.phase),
+    )
 
 
 async def fresh(command: str, options: RunOptions) -> None:

@@ -6,6 +6,7 @@ came from somebody's data is in none of them unless that was asked for.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,22 +74,24 @@ def keep(search: "Search", prober: "Prober", keeper: Keeper, case: Case) -> None
     failing = [one for one in prober.made if one.shows is Shows.SAME and one.cut == digest]
     sample = _last_sample(search.folder / "probes" / failing[-1].run) if failing else None
     failed, probes = keeper.tally(case)
-    found = _reproducer(search, case, (failed, probes, prober.launches), sample)
+    failure = search.found.failure
+    failure = replace(failure, also=tuple(sorted(prober.signatures - {failure.signature})))
+    found = _reproducer(search, case, failure, (failed, probes, prober.launches), sample)
     disk.replace(search.folder / repro.FILE, repro.text(found))
     disk.replace(search.folder / SCRIPT, standalone.script(repro.built(found)).encode())
     table = [(one.run, one.at, one.why) for one in failing]
     disk.replace(search.folder / ISSUE, issue.markdown(found, table, sample).encode("utf-8", "replace"))
 
 
-def _reproducer(search: "Search", case: Case, counted: tuple[int, int, int], sample: Sample | None) -> Reproducer:
-    from dataclasses import replace
-
+def _reproducer(
+    search: "Search", case: Case, failure: Failure, counted: tuple[int, int, int], sample: Sample | None
+) -> Reproducer:
     used = case.used()
     hidden = search.found.private and not search.asked.keep_text
     withheld = tuple(name for name, text in used.items() if hidden and text.words is not None)
     capacity = sample.kv_capacity if sample else None
     return Reproducer(
-        failure=search.found.failure,
+        failure=failure,
         facts=replace(search.facts, value=search.value(case), capacity=capacity),
         case=replace(case, texts={name: text for name, text in used.items() if name not in withheld}),
         failed=counted[0],

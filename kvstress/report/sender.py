@@ -206,8 +206,14 @@ JUDGED = ("USAGE:total", "USAGE:cached", "USAGE:over max_tokens", "EMPTY:nothing
 
 def verdict(request: dict[str, Any], result: tuple[str, int | None, str, Any]) -> tuple[str | None, str]:
     """`same`, `other` or None (nothing wrong), and it in words."""
+    failure = CASE["failure"]
+    found = [against(str(one), request, result) for one in (failure["signature"], *(failure.get("also") or ()))]
+    return next((one for one in found if one[0] == "same"), found[0])
+
+
+def against(expected: str, request: dict[str, Any], result: tuple[str, int | None, str, Any]) -> tuple[str | None, str]:
+    """As `verdict`, for one signature."""
     kind, status, said, answers = result
-    expected = str(CASE["failure"]["signature"])
     if kind in ("ok", "cancelled"):
         wrong = faults(answers, request["body"])
         same = wrong.get(expected)

@@ -11,7 +11,7 @@ from pprint import pformat
 from typing import Any
 
 _HOLE = "CASE: dict[str, Any] = {}\n"
-_TOLD = ("signature", "oracle", "summary", "phase", "words")
+_TOLD = ("signature", "oracle", "summary", "phase", "words", "also")
 
 
 def script(values: Mapping[str, Any]) -> str:

@@ -34,7 +34,10 @@ class Shows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """One probe's answer. `sent` is the number of leading steps that had begun, `at` the place of the failing one."""
+    """One probe's answer. `sent` is the number of leading steps that had begun, `at` the place of the failing one.
+
+    `signature` identifies the failure; `what` says which oracle saw it at which request of the case.
+    """
 
     shows: Shows
     sent: int = 0
@@ -42,6 +45,8 @@ class Shown:
     why: str = ""
     run: str = ""
     seconds: float = 0.0
+    signature: str = ""
+    what: str = ""
 
 
 Probe = Callable[[Case], Awaitable[Shown]]

@@ -16,6 +16,11 @@ Check = Callable[[Path], str]
 _WORKLOADS = Path(__file__).parent / "workloads"
 
 
+def _nothing(run: Path) -> str:
+    del run
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One run: `flags` of the engine, `words` of `kvstress run`, the verdict that must come out and a closer look.
@@ -29,7 +34,7 @@ class Case:
     flags: str
     words: tuple[str, ...]
     verdict: str
-    look: Check = lambda run: ""
+    look: Check = _nothing
     planted: str | None = None
     kills: str | None = None
 
@@ -87,7 +92,55 @@ _SMALL = ("--workload", "speedbench", "--set", "contexts=2k,4k", "--set", "cover
 _VLLM_POOL = "--kv-cache-memory-bytes 67108864"
 _VLLM_FULL = ("--workload", "speedbench", "--max-steps", "14")
 
+# The four shapes that every engine is sent, small enough for two cores, and what the matrix says that must come of it:
+# INVALID where an engine shows nothing that its coverage could be read from (`reports/engines/reachable.csv`).
+_RESEND = ("--workload", "resend", "--set", "contexts=1k,2k", "--max-steps", "4")
+_POOLWRAP = ("--workload", "poolwrap", "--set", "contexts=1k,2k", "--set", "rounds=2", "--set")
+_ABORT = ("--workload", "abort", "--set", "contexts=1k,2k", "--max-steps", "4")
+_MIXED = ("--workload", "mixed", "--max-steps", "48")
+_TRANSFORMERS_POOL, _HYBRID, _VLLM_SHAPED = (
+    "--cb-num-blocks 512",
+    "hybrid.gguf --ctx-size 16384 --parallel 4",
+    f"--dtype float32 {_VLLM_POOL}",
+)
+
+
+def _shaped(engine: str, flags: str, *cases: tuple[str, tuple[str, ...], str, Check]) -> tuple[Case, ...]:
+    return tuple(
+        Case(engine=engine, title=f"shaped: {title}", flags=flags, words=words, verdict=verdict, look=look)
+        for title, words, verdict, look in cases
+    )
+
+
+_SHAPED = (
+    *_shaped(
+        "transformers",
+        _TRANSFORMERS_POOL,
+        ("resend", _RESEND, "INVALID", _says("cached_tokens")),
+        ("poolwrap", (*_POOLWRAP, "prompts=16"), "INVALID", _says("evict")),
+        ("abort", _ABORT, "INVALID", _says("abort")),
+        ("mixed", _MIXED, "PASS", _nothing),
+    ),
+    *_shaped(
+        "llama.cpp",
+        _HYBRID,
+        ("resend", _RESEND, "PASS", _nothing),
+        ("poolwrap", (*_POOLWRAP, "prompts=16"), "INVALID", _says("pool")),
+        ("abort", _ABORT, "PASS", _nothing),
+        ("mixed", _MIXED, "PASS", _nothing),
+    ),
+    *_shaped(
+        "vllm",
+        _VLLM_SHAPED,
+        ("resend", _RESEND, "PASS", _nothing),
+        ("poolwrap", (*_POOLWRAP, "prompts=60"), "PASS", _nothing),
+        ("abort", _ABORT, "PASS", _nothing),
+        ("mixed", _MIXED, "PASS", _nothing),
+    ),
+)
+
 CASES: tuple[Case, ...] = (
+    *_SHAPED,
     Case(
         engine="transformers",
         title="ramp past the pool",
