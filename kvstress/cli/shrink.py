@@ -127,6 +127,8 @@ def shrink_command(
     where = f", {knob} {value_now}" if value_now else ""
     say(f"{search.case.size()} -> {found.case.size()}{where}", style="bold")
     say(f"failed in {found.failed} of {found.probes} probes; {found.launches} launches")
+    if found.case.size().requests == 1:
+        say("it fails at the first request that a fresh server gets")
     if found.why:
         say(f"not finished: {found.why}; the best so far is kept")
     for name in ("repro.py", "repro.json", "ISSUE.md"):

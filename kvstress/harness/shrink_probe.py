@@ -82,6 +82,7 @@ class Prober:
         failure, case = search.found.failure, search.case
         self.signatures = set(failure.signatures)
         at = next((at for at, step in enumerate(case.steps) if step.index == case.failing), None)
+        self._started = {case.value}
         self._places = {case.digest(): {_place(failure.oracle, at, failure.phase)} - {""}}
 
     async def __call__(self, case: Case) -> Shown:
@@ -112,6 +113,8 @@ class Prober:
         if shown.shows is Shows.OTHER and shown.what and shown.what in self._places.get(digest, ()):
             self._tell(f"  the same requests, sent again, failed at the same place in other words: {shown.why[:120]}")
             shown = replace(shown, shows=Shows.SAME)
+        if shown.signature or shown.shows is Shows.PASSED:
+            self._started.add(case.value)
         if shown.shows is Shows.SAME:
             self.signatures.update(filter(None, [shown.signature]))
             for name in (digest, case.until(shown.sent).digest()):
@@ -144,8 +147,8 @@ class Prober:
                 await fresh(search.asked.reset, options)
             shown = await probed(case, search.facts, self.signatures, options, path, view=self._view)
         except CannotJudgeError as problem:
-            # With a smaller pool a refusal to start is an answer; with the pool of the run it is none.
-            smaller = search.grid is not None and case.value != search.grid.count - 1
+            # With a smaller pool a refusal to start is an answer; with one that a server started with it is none.
+            smaller = search.grid is not None and case.value not in self._started
             shown = Shown(shows=Shows.OTHER if smaller else Shows.UNJUDGED, why=str(problem))
         return replace(shown, run=name, seconds=round(time.perf_counter() - began, 3))
 

@@ -24,7 +24,7 @@ def markdown(repro: Reproducer, failures: Sequence[Row], sample: Sample | None) 
     parts = [
         f"# {_cell(failure.summary, 100)}",
         f"{repro.after} are enough ({repro.before} when it was found); failed in {repro.failed} of {repro.probes} "
-        "tries on a fresh server.",
+        f"tries on a fresh server.{_first(repro)}",
         _fence(failure.words or failure.summary),
         "## Steps",
         _steps(repro),
@@ -39,6 +39,11 @@ def markdown(repro: Reproducer, failures: Sequence[Row], sample: Sample | None) 
         f"Found by kvstress {facts.kvstress}, workload {_cell(facts.workload)}, which hunts {_cell(facts.hunts)}.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _first(repro: Reproducer) -> str:
+    """One request alone needs no pool, no cache and no neighbour, which the reader should know at once."""
+    return " It fails at the first request that the server gets." if repro.after.requests == 1 else ""
 
 
 def _steps(repro: Reproducer) -> str:

@@ -1,6 +1,7 @@
 """Shrink and replay on small real servers: what is left is what breaks, and the script needs no kvstress."""
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,3 +180,114 @@ def test_a_damaged_reproducer_and_a_missing_one_are_named(tmp_path: Path) -> Non
     assert "is no reproducer" in kvstress("replay", tmp_path, "--server", "reference", cwd=tmp_path).stderr
     (tmp_path / "repro.json").write_text("{")
     assert "is damaged" in kvstress("replay", tmp_path, "--server", "reference", cwd=tmp_path).stderr
+
+
+def test_one_death_that_is_told_in_two_ways_is_one_failure(tmp_path: Path) -> None:
+    turning = ("pool", "0", "starts", str(tmp_path / "starts"), "turns", "2")
+    found = shrink(failed(tmp_path, *turning), "--launch", launch(*turning))
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "failed at the same place in other words" in found.stdout
+    kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+    assert (kept["after"]["prompts"], kept["after"]["requests"]) == (1, 2)
+    assert kept["failed"] == kept["probes"]
+    assert sorted([kept["failure"]["signature"], *kept["failure"]["also"]]) == [
+        "STATUS:server-error:500:the page table is corrupt (request #)",
+        "STATUS:server-error:503:the worker is dead",
+    ]
+    for count in ("0", "1"):
+        (tmp_path / "starts").write_text(count)
+        with serving(*turning) as url:
+            assert script(tmp_path / "small", url).returncode == 1
+
+
+def test_a_launch_that_dies_in_mid_search_leaves_the_best_so_far(tmp_path: Path) -> None:
+    run = failed(tmp_path, "pool", "900")
+    dying = launch("pool", "{pool}", "starts", str(tmp_path / "starts"), "most", "9")
+    found = shrink(run, "--launch", dying, *KNOB)
+    assert found.returncode == 125
+    assert "3 probes in a row could not be judged" in found.stdout
+    assert "the best so far is kept" in found.stdout
+    kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+    assert kept["after"]["prompts"] < kept["before"]["prompts"]
+
+
+def test_a_server_at_a_url_is_made_fresh_by_the_reset_command(tmp_path: Path) -> None:
+    with serving("pool", "900") as url:
+        found = kvstress("run", "--server", url, *SHORT, "--out", tmp_path / "run", "-q", cwd=tmp_path)
+        assert found.returncode == 1, found.stderr
+        post = f"import urllib.request as r; r.urlopen(r.Request('{url}/reset', data=b''))"
+        found = shrink(tmp_path / "run", "--server", url, "--reset", shlex.join([sys.executable, "-c", post]))
+        assert found.returncode == 0, found.stdout + found.stderr
+        kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+        assert kept["after"]["requests"] < kept["before"]["requests"]
+        broken = shrink(tmp_path / "run", "--server", url, "--reset", "false", "--out", str(tmp_path / "other"))
+    assert broken.returncode == 125
+    assert "--reset false ended with exit code 1" in broken.stderr
+
+
+def test_a_server_that_fails_at_every_request_shrinks_to_one(tmp_path: Path) -> None:
+    found = shrink(failed(tmp_path, "pool", "0"), "--launch", launch("word", "content"))
+    assert found.returncode == 0, found.stdout + found.stderr
+    kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+    assert (kept["after"]["prompts"], kept["after"]["requests"]) == (1, 1)
+    assert "It fails at the first request" in (tmp_path / "small" / "ISSUE.md").read_text()
+
+
+def test_private_text_is_written_only_where_that_was_asked_for(tmp_path: Path) -> None:
+    rows = [{"messages": [{"role": "user", "content": f"confidential mark-{n}- " + "word " * 300}]} for n in range(10)]
+    text = "".join(
+        json.dumps({"question_id": str(n), "category": "low_entropy", **row}) + "\n" for n, row in enumerate(rows)
+    )
+    (tmp_path / "throughput_1k.jsonl").write_text(text)
+    words = ("--workload", "speedbench", "--set", "contexts=1k", "--data", tmp_path, "--max-steps", "6", "--no-asides")
+    done = kvstress("run", "--launch", launch("word", "mark-3-"), *words, "--out", "run", "-q", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    how = ("--launch", launch("word", "mark-3-"), "--data", str(tmp_path))
+    hidden = shrink(tmp_path / "run", *how)
+    assert hidden.returncode == 0, hidden.stdout + hidden.stderr
+    for name in ("repro.json", "repro.py", "ISSUE.md"):
+        assert "confidential" not in (tmp_path / "small" / name).read_text()
+    with serving("word", "mark-3-") as url:
+        assert script(tmp_path / "small", url).returncode == 125
+        again = kvstress("replay", tmp_path / "small", "--server", url, "--out", tmp_path / "again", cwd=tmp_path)
+        assert (again.returncode, "CANNOT TELL" in again.stdout) == (125, True)
+        shown = shrink(tmp_path / "run", *how, "--keep-text", "--overwrite")
+        assert shown.returncode == 0, shown.stdout + shown.stderr
+        assert script(tmp_path / "small", url).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        (
+            ("extends", "1"),
+            ("--workload", "agents", "--set", "system=200", "--set", "observation=100", "--set", "sessions=3"),
+        ),
+        (("pool", "0"), ("--workload", "abort", "--set", "contexts=300", "--set", "aside.watch=1s")),
+        (("pool", "0"), ("--workload", "herd", "--set", "contexts=300")),
+    ],
+    ids=["sessions", "cancellations", "waves"],
+)
+def test_traffic_of_every_shape_shrinks_and_replays(
+    breaks: tuple[str, ...], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = kvstress(
+        "run",
+        "--launch",
+        launch(*breaks),
+        *words,
+        "--max-steps",
+        "8",
+        "--no-asides",
+        "--out",
+        "run",
+        "-q",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = shrink(tmp_path / "run", "--launch", launch(*breaks))
+    assert found.returncode == 0, found.stdout + found.stderr
+    kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+    assert kept["after"]["requests"] <= 2 < kept["before"]["requests"]
+    with serving(*breaks) as url:
+        assert script(tmp_path / "small", url).returncode == 1
