@@ -49,6 +49,7 @@ class Seen:
 
     `signatures` are those of its failing findings. `latencies` maps a latency word and phase to pairs of step and
     seconds; `paces` has for completed steps what they generated, in tokens, and how long they took, in seconds.
+    `batches` has the same by how many were sent at once, in runs that measure that.
     """
 
     run: str
@@ -58,6 +59,7 @@ class Seen:
     signatures: frozenset[str] = frozenset()
     latencies: Mapping[tuple[str, str], tuple[tuple[int, float], ...]] = field(default_factory=dict)
     paces: tuple[tuple[int, float, float], ...] = ()
+    batches: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
 
 
 Side = tuple[Seen, ...]

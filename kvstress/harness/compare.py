@@ -112,6 +112,7 @@ def facts(seen: Seen) -> Facts:
             if word in _WORDS
         },
         pace=tuple((tokens, seconds) for _, tokens, seconds in seen.paces),
+        batches=seen.batches,
     )
 
 

@@ -16,6 +16,7 @@ from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
+from kvstress.core.rates import Rate, measured, watching
 from kvstress.core.sample import Sample
 from kvstress.core.verdict import Judgement, Verdict
 from kvstress.gate.evidence import First, Seen
@@ -102,15 +103,15 @@ class _Timings:
 def look(path: Path) -> tuple[Manifest, Judgement, Seen]:
     """The run at `path`, judged anew. Raises UsageError when it is not a run, CannotJudgeError when it is damaged."""
     manifest = rundir.read_manifest(path)
-    judge, timings = Judge(manifest), _Timings()
-    for event in rundir.read_events(path):
+    judge, timings, rates = Judge(manifest), _Timings(), measured(manifest)
+    for event in watching(rates, rundir.read_events(path)):
         judge.see(event)
         timings.see(event)
     judgement = judge.judgement()
-    return manifest, judgement, _seen(manifest, judgement, timings)
+    return manifest, judgement, _seen(manifest, judgement, timings, rates.table() if rates else ())
 
 
-def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
+def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings, rates: tuple[Rate, ...]) -> Seen:
     failing = frozenset(f.signature for f in judgement.findings if f.verdict is Verdict.FAIL)
     fill = judgement.pool_fill
     return Seen(
@@ -130,6 +131,7 @@ def _seen(manifest: Manifest, judgement: Judgement, timings: _Timings) -> Seen:
         signatures=failing,
         latencies={key: tuple(reservoir.kept) for key, reservoir in timings.latencies.items()},
         paces=tuple(timings.paces.kept),
+        batches={rate.label: rate.batches for rate in rates},
     )
 
 

@@ -14,15 +14,17 @@ import jinja2
 
 from kvstress.core.events import Event
 from kvstress.core.manifest import Manifest
+from kvstress.core.rates import Rates, measured, watching
 from kvstress.core.verdict import Judgement
-from kvstress.report import hostile, phrases, sections
+from kvstress.report import hostile, phrases, rates, sections
 from kvstress.report.fold import RunFold, folded
 from kvstress.report.metrics_table import table
 
 
 def page(manifest: Manifest, judgement: Judgement, events: Iterable[Event]) -> str:
     """The report of one run as a self-contained HTML page; `events` is consumed once and not kept."""
-    fold = folded(judgement, events)
+    measuring = measured(manifest)
+    fold = folded(judgement, watching(measuring, events))
     return _template().render(
         manifest=manifest,
         judgement=judgement,
@@ -33,6 +35,7 @@ def page(manifest: Manifest, judgement: Judgement, events: Iterable[Event]) -> s
         facts=sections.facts(judgement, fold),
         banners=sections.banners(manifest, judgement, fold),
         failing=sections.failing(judgement, fold),
+        rates=_rates(measuring),
         charts=_charts(fold),
         metrics=_metrics(fold),
         coverage=sections.coverage(judgement),
@@ -44,6 +47,12 @@ def page(manifest: Manifest, judgement: Judgement, events: Iterable[Event]) -> s
         reproduce=sections.reproduce(manifest),
         recorded=sections.recorded(manifest, fold),
     )
+
+
+def _rates(measuring: Rates | None) -> dict[str, Any] | None:
+    if measuring is None:
+        return None
+    return {"heads": rates.HEADS, "rows": rates.rows(measuring.table()), "note": rates.note()}
 
 
 def _metrics(fold: RunFold) -> dict[str, Any] | None:

@@ -5,18 +5,20 @@ fence is longer than any run of backticks inside it.
 """
 
 import re
+from collections.abc import Sequence
 
 from kvstress.core.manifest import Manifest
+from kvstress.core.rates import Rate
 from kvstress.core.verdict import Judgement, Verdict
-from kvstress.report import phrases
+from kvstress.report import phrases, rates
 from kvstress.report.hostile import line, tame
 
 _SIGNS = {Verdict.PASS: "✅", Verdict.FAIL: "❌"}
 WORDS_SHOWN = 1_000
 
 
-def markdown(manifest: Manifest, judgement: Judgement) -> str:
-    """Verdict, headline facts, the server's words and how to run it again."""
+def markdown(manifest: Manifest, judgement: Judgement, measured: Sequence[Rate] = ()) -> str:
+    """Verdict, headline facts, rates where they were `measured`, the server's words and how to run it again."""
     first, full = judgement.first_failure, judgement.pool_fill
     rows = [
         ("first failure", phrases.failure(first) if first else phrases.censored(judgement.censored_at)),
@@ -29,7 +31,14 @@ def markdown(manifest: Manifest, judgement: Judgement) -> str:
     head = f"## {_SIGNS.get(judgement.verdict, '⚠️')} {judgement.verdict.name}: {escape(line(manifest.workload, 80))}"
     notes = [f"> {escape(text)}" for text in _notes(manifest)]
     table = ["| | |", "|---|---|", *(f"| {name} | {escape(value)} |" for name, value in rows)]
-    parts = [head, escape(line(judgement.why, 600)), "\n>\n".join(notes), "\n".join(table), _words(judgement)]
+    parts = [
+        head,
+        escape(line(judgement.why, 600)),
+        "\n>\n".join(notes),
+        "\n".join(table),
+        _rates(measured),
+        _words(judgement),
+    ]
     parts.append(f"Run it again:\n\n{fenced(manifest.command or 'the command was not recorded')}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -37,6 +46,13 @@ def markdown(manifest: Manifest, judgement: Judgement) -> str:
 def _notes(manifest: Manifest) -> list[str]:
     stand_in = f"Stand-in prompts: {line(manifest.content, 300)}."
     return [phrases.EMBEDDED] * manifest.target.embedded + [stand_in] * manifest.stand_in
+
+
+def _rates(measured: Sequence[Rate]) -> str:
+    if not measured:
+        return ""
+    cells = [rates.HEADS, ("---",) * len(rates.HEADS), *(tuple(map(escape, row)) for row in rates.rows(measured))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells) + f"\n\n{rates.note()}"
 
 
 def _coverage(judgement: Judgement) -> str:

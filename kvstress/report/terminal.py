@@ -7,7 +7,7 @@ terminal's, nothing that the output's encoding cannot carry.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from rich.text import Text
 
 from kvstress.core.events import Event
 from kvstress.core.manifest import Manifest
+from kvstress.core.rates import Rate
 from kvstress.core.verdict import Judgement, Verdict
-from kvstress.report import phrases
+from kvstress.report import phrases, rates
 from kvstress.report.hostile import encodable, line, tame
 from kvstress.report.panel import Panel
 from kvstress.report.progress import Progress
@@ -93,9 +94,10 @@ def conclude(
     judgement: Judgement,
     report_path: Path,
     *,
+    measured: Sequence[Rate] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print the verdict, why, the first failure with the server's words, the pool fill, and where the files are."""
+    """Print the verdict, why, the first failure with the server's words, pool fill, rates, and where the files are."""
 
     def say(text: str, style: str = "", wrap: bool = True) -> None:
         _say(console, text, style, environ, wrap=wrap)
@@ -109,6 +111,8 @@ def conclude(
         say(f"prompts        {line(manifest.content, 300)}")
     for text in _headlines(judgement):
         say(text)
+    for text in rates.lines(measured):
+        say(text, wrap=False)
     folder = report_path if report_path.is_dir() else report_path.parent
     page = report_path / "report.html" if report_path.is_dir() else report_path
     say(f"report         {line(str(page), 1000)}", wrap=False)

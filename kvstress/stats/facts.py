@@ -22,7 +22,8 @@ class Facts:
 
     `first` counts steps from the start, `fill` is the step at which the pool was full, `capacity` is in tokens;
     `errors` requests of `requests` failed, broke or were lost. `signatures` are those of failing findings. `samples`
-    maps a timing ("warm TTFT") to its values in seconds; `pace` is (tokens generated, seconds) of each step.
+    maps a timing ("warm TTFT") to its values in seconds; `pace` is (tokens generated, seconds) of each step, `batches`
+    the same of each batch by its label, in runs that measure tokens a second by how many are sent at once.
     """
 
     run: str
@@ -35,6 +36,7 @@ class Facts:
     signatures: frozenset[str] = frozenset()
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pace: tuple[tuple[float, float], ...] = ()
+    batches: Mapping[str, tuple[tuple[float, float], ...]] = field(default_factory=dict)
 
     @property
     def from_fill(self) -> Time | None:

@@ -5,7 +5,7 @@ sides, and otherwise nobody can tell. With one run a side the difference between
 in no interval, so such a row never says worse or better.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,20 @@ def timing_rows(base: Side, head: Side) -> Iterator[tuple[Row, float | None]]:
 
 
 def pace_row(base: Side, head: Side) -> Iterator[tuple[Row, float | None]]:
-    """The throughput row: tokens generated over the time that steps took."""
-    runs = _paces(base), _paces(head)
-    if min(sum(map(len, side)) for side in runs) >= FEWEST:
-        yield _row("throughput", runs, _pace, "tok/s", up_is_worse=False)
+    """The throughput row: tokens generated over the time that steps took; then one for each batch size on both sides.
+
+    Prompts of one step may differ in size, batches of one label do not: that row tells what the sum hides.
+    """
+    sides = [("throughput", [[facts.pace for facts in side] for side in (base, head)])]
+    labels = [label for facts in base for label in facts.batches]
+    sides += [
+        (f"throughput, {label}", [[facts.batches.get(label, ()) for facts in side] for side in (base, head)])
+        for label in dict.fromkeys(labels)
+    ]
+    for name, both in sides:
+        runs = _paces(both[0]), _paces(both[1])
+        if min(sum(map(len, side)) for side in runs) >= FEWEST:
+            yield _row(name, runs, _pace, "tok/s", up_is_worse=False)
 
 
 def _runs(side: Side, name: str) -> "list[NDArray[np.float64]]":
@@ -45,10 +55,10 @@ def _runs(side: Side, name: str) -> "list[NDArray[np.float64]]":
     return [np.asarray(facts.samples[name], dtype=float) for facts in side if facts.samples.get(name)]
 
 
-def _paces(side: Side) -> "list[NDArray[np.float64]]":
+def _paces(side: "Sequence[Sequence[tuple[float, float]]]") -> "list[NDArray[np.float64]]":
     import numpy as np
 
-    return [np.asarray(facts.pace, dtype=float) for facts in side if facts.pace]
+    return [np.asarray(run, dtype=float) for run in side if run]
 
 
 def _quantile(samples: "NDArray[np.float64]", q: float) -> "NDArray[np.float64]":

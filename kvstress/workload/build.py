@@ -85,7 +85,12 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
     common = {"model": model, "stream": stream, **sampling}
     for index, prompt in enumerate(found.prompts()):
         sends = ((phase, name, place) for phase in spec.phases for place, name in enumerate(phase.names()))
-        requests = tuple(_request(index, prompt, phase, name, place, common) for phase, name, place in sends)
+        requests = tuple(
+            replace(one, id=f"{one.id}-{copy}", beside=True) if copy else one
+            for phase, name, place in sends
+            for copy, beside in enumerate((prompt, *prompt.beside))
+            for one in (_request(index, beside, phase, name, place, common),)
+        )
         yield Step(index=index, label=prompt.label, requests=requests, session=prompt.session, think=prompt.think)
 
 

@@ -6,8 +6,9 @@ new member of the format's union.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from itertools import count
+from itertools import count, islice
 
 from kvstress.core.errors import UsageError
 from kvstress.core.sizing import Sizing
@@ -15,7 +16,7 @@ from kvstress.workload import draws, text
 from kvstress.workload.agents import agents
 from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Agents, Ramp, Rounds, Spec, SpeedBench
+from kvstress.workload.format import Agents, Levels, Ramp, Rounds, Spec, SpeedBench
 from kvstress.workload.markers import facts
 from kvstress.workload.prompt import Content, Prompt, label
 
@@ -37,6 +38,8 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
         return _rounds(source, key, sizing)
     if isinstance(source, Agents):
         return agents(source, spec.phases[-1], key, sizing)
+    if isinstance(source, Levels):
+        return _levels(source, key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
 
 
@@ -75,6 +78,25 @@ def _in_two_orders(rounds: int, key: str, prompts: list[Prompt]) -> Iterator[Pro
     orders = [draws.shuffled(f"{key}/order/{number}", prompts) for number in range(2)]
     for number in range(rounds):
         yield from orders[number % 2]
+
+
+def _levels(source: Levels, key: str, sizing: Sizing) -> Content:
+    rounds = source.rounds + source.warm_up
+    sizes = ", ".join(map(str, source.levels))
+    return Content(
+        prompts=lambda: _batches(source, rounds, key, sizing),
+        total=rounds * len(source.levels),
+        sentence=f"generated code-like text, prompts of {label(source.context)} tokens, {sizes} at once in {rounds} "
+        f"rounds, of which {source.warm_up} warm up",
+    )
+
+
+def _batches(source: Levels, rounds: int, key: str, sizing: Sizing) -> Iterator[Prompt]:
+    sizes = ((label(source.context), _near(source.context, source.spread, f"{key}/{n}")) for n in count())
+    prompts = _generated(sizes, key, sizing, source.facts)
+    for level in source.levels * rounds:
+        batch = tuple(replace(prompt, label=f"{level} at once") for prompt in islice(prompts, level))
+        yield replace(batch[0], beside=batch[1:])
 
 
 def _stand_in(source: SpeedBench, key: str, sizing: Sizing) -> Content:

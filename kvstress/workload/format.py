@@ -122,7 +122,35 @@ class Agents(Table, frozen=True, kw_only=True, tag="agents", tag_field="kind"):
     ] = 0.0
 
 
-Source = SpeedBench | Ramp | Rounds | Agents
+class Levels(Table, frozen=True, kw_only=True, tag="levels", tag_field="kind"):
+    """Distinct generated prompts of one size, so many at once: each step is one batch, sent at one moment.
+
+    The levels take turns and all of them are repeated, so that a machine that slows down slows all of them alike.
+    Reports show tokens a second for each level.
+    """
+
+    context: Annotated[Tokens, Meta(description="size of each prompt")] = 8_000
+    levels: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=10_000)], ...],
+        Meta(min_length=1, description="how many prompts leave at once, one batch after the other"),
+    ] = (1, 2, 4, 8, 16, 32)
+    rounds: Annotated[int, Meta(ge=1, le=1000, description="how often each level is measured")] = 6
+    warm_up: Annotated[
+        int, Meta(ge=0, le=100, description="rounds before those, which are sent and judged but not measured")
+    ] = 1
+    spread: Annotated[
+        float, Meta(ge=0, le=0.5, description="each prompt is shorter than its size by up to this fraction")
+    ] = 0.0
+    facts: Annotated[
+        bool,
+        Meta(
+            description="each prompt tells three codes that nobody could guess and asks for one, so that an answer "
+            "shows what was lost or came from elsewhere"
+        ),
+    ] = False
+
+
+Source = SpeedBench | Ramp | Rounds | Agents | Levels
 
 
 class Phase(Table, frozen=True, kw_only=True):

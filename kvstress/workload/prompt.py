@@ -10,7 +10,8 @@ from kvstress.workload.body import Messages
 class Prompt:
     """One step's prompt. `tokens` is its planned size, None when it was not measured (a file's text, live answers).
 
-    `session`, `turn` and `think` (seconds before it) belong to turns of sessions.
+    `session`, `turn` and `think` (seconds before it) belong to turns of sessions. The prompts `beside` it leave at the
+    same moment, in every phase.
     """
 
     label: str
@@ -20,6 +21,7 @@ class Prompt:
     session: str | None = None
     turn: int | None = None
     think: float = 0.0
+    beside: tuple["Prompt", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
