@@ -44,7 +44,7 @@ def test_defaults_are_one_closed_lane_not_streamed_at_temperature_one(spec: Spec
         ('["2k", 4000]', '["2k", "k"]', 'source.contexts[1]: expected a positive integer, got "k"'),
         ('["2k", 4000]', "[]", "source.contexts: expected a non-empty list, got []"),
         ('"speedbench"', '"sped"', 'source.kind: expected one of "agents", '),
-        ('kind = "speedbench"', "", 'source.kind: missing; expected one of "agents", "ramp", "rounds", "speedbench"'),
+        ('kind = "speedbench"', "", 'source.kind: missing; expected one of "agents", '),
         ('hunts = "a bug"', "", "hunts: missing; expected non-empty text"),
         ('hunts = "a bug"', "hunts = 3", "hunts: expected non-empty text, got 3"),
         ('hunts = "a bug"', 'hunts = "b"\nstream = "q"', 'stream: expected true or false, got "q"'),
