@@ -167,8 +167,9 @@ class _Hits:
 class _Aborts:
     """Did requests that we cancelled stop on the server too?
 
-    An abort counter answers. Without one: between two scrapes at rest (the server says that nothing runs) the
-    server generated less than the cancelled requests would have, had they run to their ends.
+    An abort counter that rises says so. One that stays says nothing (vLLM's does not count clients that hang up). Then:
+    between two scrapes at rest (the server says that nothing runs) the server generated less than the cancelled
+    requests would have, had they run to their ends.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -182,7 +183,7 @@ class _Aborts:
     def reached(self, counted: bool | None) -> bool | None:
         if not self._cancelled:
             return False
-        return counted if counted is not None else self._stopped
+        return _either(counted, self._stopped)
 
     def answered(self, answered: Answered) -> None:
         if answered.outcome is Outcome.CANCELLED:

@@ -79,6 +79,14 @@ CAUTIONS: dict[tuple[str, str], str] = {
     ("vllm", "full"): "its usage gauge counts running requests only: a pool full of reusable pages reads 0 at idle",
     ("vllm", "evicted"): "it has no eviction counter: an eviction shows only when an old prompt is sent again",
     ("llama.cpp", "full"): "/slots tells what running requests hold: the pool reads full only while one fills it",
+    (
+        "llama.cpp",
+        "evicted",
+    ): "prompts that leave a slot are kept in the host's memory, unless it runs with --cache-ram 0",
+    (
+        "vllm",
+        "aborted",
+    ): "its abort counter leaves out clients that hang up: generation that stops short shows an abort",
 }
 
 

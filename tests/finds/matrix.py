@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from kvstress.core.diagnosis import Can
 from kvstress.core.features import Features
 from kvstress.harness.catalogue import shipped
 from kvstress.harness.doctor import coverage
@@ -31,12 +32,16 @@ def engines() -> dict[str, tuple[str | None, Features]]:
 
 
 def rows() -> Iterator[tuple[str, str, str, str, str]]:
-    """The matrix; `reachable` is yes, or no, at which a run is INVALID and says what `why` says."""
+    """The matrix; `reachable` is yes, if (`why` says on what it hangs), or no: then a run is INVALID and says `why`."""
     declared = {name: parse(*workload_text(name)).coverage.keys for name, _ in shipped()}
     for engine, (dialect, features) in engines().items():
         cans = {can.name: can for can in coverage(features, dialect)}
         for workload, keys in declared.items():
-            yield from ((engine, workload, key, "yes" if cans[key].yes else "no", cans[key].why) for key in keys)
+            yield from ((engine, workload, key, _reachable(cans[key]), cans[key].why) for key in keys)
+
+
+def _reachable(can: Can) -> str:
+    return ("if" if can.why else "yes") if can.yes else "no"
 
 
 def text() -> str:

@@ -42,7 +42,7 @@ def _parameters(asked: argparse.Namespace) -> "xllamacpp.CommonParams":
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = asked.threads
     for flag, name in {**_NUMBERS, **_SWITCHES}.items():
         value = getattr(asked, flag.replace("-", "_"))
-        if value not in (None, False):
+        if value is not None and value is not False:
             setattr(parameters, name, value)
     return parameters
 

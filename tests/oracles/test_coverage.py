@@ -223,9 +223,9 @@ def test_an_abort_reached_the_server_when_generation_stopped_short() -> None:
     assert only(cut(110), "aborted") is False
 
 
-def test_an_abort_counter_is_believed_before_generation() -> None:
-    story = cut(30, raw={"x_abort_total": 0.0})
-    assert only(story, "aborted") is False
+def test_an_abort_counter_that_stays_says_less_than_generation_that_stopped() -> None:
+    assert only(cut(30, raw={"x_abort_total": 0.0}), "aborted") is True
+    assert only(cut(110, raw={"x_abort_total": 0.0}), "aborted") is False
 
 
 def test_no_abort_was_reached_when_none_was_sent() -> None:
