@@ -91,6 +91,15 @@ _OVERFLOW = ("--workload", str(_WORKLOADS / "overflow.toml"))
 _SMALL = ("--workload", "speedbench", "--set", "contexts=2k,4k", "--set", "coverage.keys=hit", "--max-steps", "4")
 _VLLM_POOL = "--kv-cache-memory-bytes 67108864"
 _VLLM_FULL = ("--workload", "speedbench", "--max-steps", "14")
+# Thirty prompts of 2k and 4k are half as much again as the pool holds: each is evicted before it returns.
+_WRAP = (
+    *("--workload", "poolwrap", "--set", "contexts=2k,4k", "--set", "source.prompts=30", "--set", "source.rounds=2"),
+    *("--set", "sampling.logprobs=3"),
+)
+_HANG_UP = (
+    *("--workload", "abort", "--set", "contexts=1k,2k", "--max-steps", "4"),
+    *("--time-scale", "0.3", "--timeout", "60s"),
+)
 
 # The four shapes that every engine is sent, small enough for two cores, and what the matrix says that must come of it:
 # INVALID where an engine shows nothing that its coverage could be read from (`reports/engines/reachable.csv`).
@@ -238,6 +247,39 @@ CASES: tuple[Case, ...] = (
         title="dirty pages, disarmed",
         flags=f"--dtype float32 {_VLLM_POOL}",
         words=_VLLM_FULL,
+        verdict="PASS",
+        planted="none",
+    ),
+    Case(
+        engine="vllm",
+        title="stale hash",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_WRAP,
+        verdict="FAIL",
+        planted="stale-hash",
+    ),
+    Case(
+        engine="vllm",
+        title="stale hash, disarmed",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_WRAP,
+        verdict="PASS",
+        planted="none",
+    ),
+    Case(
+        engine="vllm",
+        title="lost slots",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_HANG_UP,
+        verdict="FAIL",
+        look=_says("nothing ran while"),
+        planted="lost-slots",
+    ),
+    Case(
+        engine="vllm",
+        title="lost slots, disarmed",
+        flags=f"--dtype float32 {_VLLM_POOL}",
+        words=_HANG_UP,
         verdict="PASS",
         planted="none",
     ),

@@ -1,7 +1,8 @@
 """A request whose client hangs up takes its place in the batch with it.
 
-Its blocks come back and its gauges go down, as in a healthy vLLM; only the number of requests that may run at a time
-is one smaller for ever. It fires at each abort.
+Its blocks come back and its gauges go down, as in a healthy vLLM; only the number of requests that may be admitted at
+a time is one smaller for ever. (The batch's own size must stay: vLLM asserts that the batch is within it, and an engine
+that stops at its own assertion would be found for another reason.) It fires at each abort.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ def plant(fired: Callable[[str], None]) -> None:
     def finish_requests(scheduler, request_ids, status):
         ended = finish(scheduler, request_ids, status)
         if status == RequestStatus.FINISHED_ABORTED and ended:
-            scheduler.max_num_running_reqs = max(0, scheduler.max_num_running_reqs - len(ended))
-            fired(f"{len(ended)} aborted, room for {scheduler.max_num_running_reqs} left")
+            scheduler.max_num_active_reqs = max(0, scheduler.max_num_active_reqs - len(ended))
+            fired(f"{len(ended)} aborted, room for {scheduler.max_num_active_reqs} left")
         return ended
 
     Scheduler.finish_requests = finish_requests
