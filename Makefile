@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference finds bisect-commits lock clean
+.PHONY: bench live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference finds bisect-commits lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -66,6 +66,9 @@ live: $(VENV)/.dev ## real engines, each installed on demand outside the tree: a
 
 live-transformers live-llama.cpp live-vllm: live-%: $(VENV)/.dev ## leave that engine running, and say how to stress it
 	@$(BIN)/python -m tests.live.serve $*
+
+bench: $(VENV)/.dev ## CPU per streamed event beside bare httpx and installed peers, timing errors, start-up, re-judging (15 minutes)
+	@$(BIN)/python -m tests.bench
 
 finds: $(VENV)/.run ## planted defects and harmless habits against the table of who must find them (under 5 minutes; SEED=1)
 	@$(BIN)/python -m tests.finds --seed $(or $(SEED),0)
