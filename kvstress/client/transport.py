@@ -11,7 +11,9 @@ connection that already shows its peer's farewell is dropped before anything is 
 request under way, TCP says whether the peer's kernel took in a single byte of it: if not, nobody can have processed
 it and it leaves once more on a new connection (`Body.resent`); otherwise it is reported like any other failure.
 A connection that carried an error is not used again: servers whose handler crashed hang up right after the answer,
-and the next request would be called broken for it.
+and the next request would be called broken for it. Real llama.cpp hangs up after each stream, a moment late and
+without having said so. Hence the first time that a connection is to be used again, after a stream and after a page,
+its peer is given the time to leave; one that was seen to stay is trusted from then on.
 """
 
 import asyncio
@@ -35,6 +37,8 @@ _BYTES_PER_READ = 1 << 18
 _WHOLE_WRITE = 1 << 20
 # Seconds an idle connection is kept: less than the 5 s after which common servers hang up, which avoids most races.
 _IDLE = 3.0
+# How often, and every how many seconds, a connection is looked at for its peer's leaving: 50 ms in all.
+_LOOKS, _LOOK = 25, 0.002
 
 
 class Watched(ResponseHandler):
@@ -50,6 +54,7 @@ class Watched(ResponseHandler):
         self.received = 0
         self.taken = 0
         self.errored = False
+        self.streamed = False
         self.lost: BaseException | None = None
         self._acked_before: int | None = None
         self._acked_at_loss: int | None = None
@@ -109,10 +114,16 @@ class _Connector(aiohttp.TCPConnector):
     """Any number of connections, each one watched, none taken from the pool when its peer has left."""
 
     def __init__(
-        self, clock: Callable[[], float], is_stale: Callable[[asyncio.BaseTransport | None], bool], **rest: Any
+        self,
+        clock: Callable[[], float],
+        is_stale: Callable[[asyncio.BaseTransport | None], bool],
+        looks: int,
+        **rest: Any,
     ) -> None:
         super().__init__(limit=0, **rest)
         self._is_stale = is_stale
+        self._looks = looks
+        self._stays: set[bool] = set()
         factory: Any = partial(Watched, loop=self._loop, clock=clock)
         self._factory = factory
 
@@ -122,12 +133,30 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert isinstance(protocol, Watched)
-            if not protocol.taken or not (attempt.fresh or protocol.errored or self._is_stale(protocol.transport)):
+            if not protocol.taken:
                 break
+            try:
+                if not (attempt.fresh or protocol.errored or await self._leaves(protocol)):
+                    break
+            except asyncio.CancelledError:
+                connection.close()
+                raise
             connection.close()
         protocol.take()
         attempt.protocol = protocol
         return connection
+
+    async def _leaves(self, protocol: Watched) -> bool:
+        """Whether the peer of an idle connection has left, or does so while its manners are not known yet."""
+        if protocol.streamed in self._stays:
+            return self._is_stale(protocol.transport)
+        # Looks are counted, not time: what stands still together with this loop has not had its time then.
+        for _ in range(self._looks):
+            if self._is_stale(protocol.transport):
+                return True
+            await asyncio.sleep(_LOOK)
+        self._stays.add(protocol.streamed)
+        return False
 
 
 class Body(httpx.AsyncByteStream):
@@ -174,16 +203,23 @@ class Transport(httpx.AsyncBaseTransport):
         verify: ssl.SSLContext | None,
         proxy: str | None = None,
         is_stale: Callable[[asyncio.BaseTransport | None], bool] = has_farewell,
+        looks: int = _LOOKS,
     ) -> None:
         self._clock = clock
         self._verify = verify
         self._proxy = proxy
         self._is_stale = is_stale
+        self._looks = looks
         self._session: aiohttp.ClientSession | None = None
 
     def _open(self) -> aiohttp.ClientSession:
         connector = _Connector(
-            self._clock, self._is_stale, ssl=self._verify or True, ttl_dns_cache=None, keepalive_timeout=_IDLE
+            self._clock,
+            self._is_stale,
+            self._looks,
+            ssl=self._verify or True,
+            ttl_dns_cache=None,
+            keepalive_timeout=_IDLE,
         )
         session = aiohttp.ClientSession(
             connector=connector,
@@ -219,6 +255,7 @@ class Transport(httpx.AsyncBaseTransport):
         )
         assert attempt.protocol is not None
         attempt.protocol.errored = response.status >= 400
+        attempt.protocol.streamed = response.content_type == "text/event-stream"
         body = Body(response, attempt.protocol, resent)
         return httpx.Response(
             response.status, headers=response.raw_headers, stream=body, request=request, extensions={"body": body}

@@ -14,7 +14,7 @@ from kvstress.client.wire import Fetched, Wire, encode
 from kvstress.core.errors import UsageError
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Kind
-from tests.wire.raw_server import WHOLE, Peer, Server, answer, said, serving
+from tests.wire.raw_server import DONE, LAST_CHUNK, STREAM_HEAD, WHOLE, Peer, Server, answer, chunk, said, serving
 
 PATH = "/v1/chat/completions"
 
@@ -28,8 +28,8 @@ def to(server: Server, path: str = "", **options: Any) -> Wire:
     return Wire(server.url + path, clock=time.perf_counter, **options)
 
 
-async def post(wire: Wire, body: bytes = b"{}") -> Exchange:
-    return await wire.send("s0.prime", PATH, body, stream=False, due=0.0)
+async def post(wire: Wire, body: bytes = b"{}", *, stream: bool = False) -> Exchange:
+    return await wire.send("s0.prime", PATH, body, stream=stream, due=0.0)
 
 
 @pytest.mark.parametrize("size", [0, 128 << 10, 3 << 20])
@@ -337,7 +337,7 @@ def test_a_request_that_crosses_the_farewell_leaves_once_more_and_says_so(run: A
             async with Wire(server.url, clock=time.perf_counter) as wire:
                 # A transport that does not look before it sends: the race, made certain.
                 wire._client._transport = Transport(
-                    clock=time.perf_counter, verify=None, is_stale=lambda transport: transport is None
+                    clock=time.perf_counter, verify=None, is_stale=lambda transport: transport is None, looks=0
                 )
                 return await _twice(server, wire)
 
@@ -345,6 +345,47 @@ def test_a_request_that_crosses_the_farewell_leaves_once_more_and_says_so(run: A
     assert got.kind is Kind.OK
     assert "sent on a new one" in got.violations[0]
     assert server.bodies == [b'{"n":1}', b'{"n":2}'], "the server read each request once"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_server_that_hangs_up_a_moment_after_its_answer_is_not_called_broken_for_it(run: Any, stream: bool) -> None:
+    """Real llama.cpp does so after each stream, having promised to keep the connection."""
+
+    async def act(peer: Peer) -> None:
+        streamed = STREAM_HEAD + chunk(said("a", '"stop"') + DONE) + LAST_CHUNK
+        # `say` waits 20 ms after its last piece; the next request is wanted by then.
+        await peer.say(streamed if stream else answer(WHOLE))
+        peer.writer.close()
+
+    async def main() -> list[Exchange]:
+        async with serving(act) as server, to(server) as wire:
+            return [await post(wire, stream=stream) for _ in range(3)]
+
+    assert [(got.kind, got.violations) for got in run(main())] == [(Kind.OK, ())] * 3
+
+
+def test_a_request_that_is_given_up_while_the_server_may_still_leave_leaves_no_connection_open(run: Any) -> None:
+    async def main() -> tuple[Exchange, Exchange]:
+        async with serving(agreeable) as server, to(server) as wire:
+            await post(wire)
+            cut = await wire.send("s0.warm", PATH, b"{}", stream=False, due=0.0, cancel_after=0.01)
+            return cut, await post(wire)
+
+    cut, after = run(main())
+    assert (cut.kind, cut.status, after.kind) == (Kind.CANCELLED, None, Kind.OK)
+
+
+def test_a_server_that_keeps_its_connections_is_waited_for_once(run: Any) -> None:
+    async def act(peer: Peer) -> None:
+        await peer.say(answer(WHOLE))
+
+    async def main() -> int:
+        async with serving(act) as server, to(server) as wire:
+            for _ in range(4):
+                await post(wire)
+            return server.connections
+
+    assert run(main()) == 1
 
 
 def test_a_server_that_dies_of_a_request_on_a_kept_connection_is_not_asked_again(run: Any) -> None:
