@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kvstress.cli.launching import Cwd, Env, Preset, Stop, Value
-from kvstress.cli.run import Data, Header, Launch, Server
+from kvstress.cli.run import Data, Header, Launch, Server, Twin, TwinLaunch
 from kvstress.core.units import duration
 
 _SERVER, _SEARCH, _OUTPUT = "Server", "Search", "Output"
@@ -38,6 +38,8 @@ def shrink_command(
     value: Value = None,
     server: Server = None,
     reset: Reset = None,
+    twin: Twin = None,
+    twin_launch: TwinLaunch = None,
     knob: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +92,8 @@ def shrink_command(
     launches, seconds = _budget(budget)
     options = RunOptions(
         server=server,
+        twin=twin,
+        twin_launch=twin_launch,
         launch=template(launch, preset),
         workload=manifest.workload,
         model=model,
@@ -144,6 +148,8 @@ def replay_command(
     value: Value = None,
     server: Server = None,
     reset: Reset = None,
+    twin: Twin = None,
+    twin_launch: TwinLaunch = None,
     model: Model = None,
     header: Header = None,
     api_key_env: KeyEnv = None,
@@ -172,6 +178,8 @@ def replay_command(
     facts = read(repro).facts
     options = RunOptions(
         server=server,
+        twin=twin,
+        twin_launch=twin_launch,
         launch=filled_in(launch, preset, value),
         workload=facts.workload,
         model=model,

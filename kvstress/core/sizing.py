@@ -13,12 +13,14 @@ class Sizing:
     """A straight line: prompt_tokens ≈ overhead + per_unit × units.
 
     `how` is measured (from `usage.prompt_tokens`), tokenize (a tokenize endpoint), given (a file) or
-    assumed (nothing could be measured; the line is a rough guess and reports say so).
+    assumed (nothing could be measured; the line is a rough guess and reports say so). `forms` are those of the prompts
+    that the server was seen to take: a chat, the text of a plain completion, its token ids.
     """
 
     overhead: float
     per_unit: float
     how: str
+    forms: tuple[str, ...] = ("chat",)
 
     def units(self, tokens: int) -> int:
         """Units of text that come closest to `tokens` prompt tokens; at least 1."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from kvstress.core.plan import Plan, Step
@@ -10,6 +11,7 @@ from kvstress.core.words import cap
 from kvstress.gate.sentence import of_workload
 from kvstress.harness import inputs
 from kvstress.workload import build
+from kvstress.workload.format import FORMS
 from kvstress.workload.spec import parse
 
 
@@ -36,7 +38,7 @@ def preview(name: str, *, steps: int, seed: int) -> Iterator[str]:
 
 def _plan(name: str, seed: int) -> Plan:
     spec = parse(*inputs.workload_text(name))
-    return build.plan(spec, seed=seed, model="MODEL", stream=None, sizing=ASSUMED, data=None)
+    return build.plan(spec, seed=seed, model="MODEL", stream=None, sizing=replace(ASSUMED, forms=FORMS), data=None)
 
 
 def _shown(step: Step) -> Iterator[str]:

@@ -27,12 +27,17 @@ _RESETS = ("/reset_prefix_cache", "/flush_cache")
 async def compared_cold(
     asking: Asking, plan: Plan, spec: Spec, options: RunOptions, model: str, sizing: Sizing, done: int
 ) -> None:
-    """Ask the twin, or the server itself by a means that works, for what the traffic asked; nothing where none does."""
+    """Ask the twin, or the server itself by a means that works, for what the traffic asked; nothing where none does.
+
+    A twin that was asked after each step has told all already.
+    """
     count = asides.cold_count(spec, twin=options.twin is not None)
+    if options.twin is not None and spec.aside.each_step:
+        return
     if not count or not done:
         return
     if options.twin is not None:
-        async with _twin(options, asking.clock) as (wire, name):
+        async with twin(options, asking.clock) as (wire, name):
             there = replace(asking, wire=wire, twin=True)
             for request in asides.cold_twins(
                 plan.steps(), done, count, spec.aside.calibrate, cold.TWIN, options.model or name
@@ -40,7 +45,7 @@ async def compared_cold(
                 await there.ask(request, patience=options.timeout)
         return
     length = asides.probe_tokens(plan.steps())
-    how, reset = await _means(asking, options, lambda *said: asides.probe(model, plan, sizing, length, *said))
+    how, reset = await means_of(asking, options, lambda *said: asides.probe(model, plan, sizing, length, *said))
     if not how:
         return
     for request in asides.cold_twins(plan.steps(), done, count, spec.aside.calibrate, how, None):
@@ -50,7 +55,7 @@ async def compared_cold(
 
 
 @asynccontextmanager
-async def _twin(options: RunOptions, clock: Clock) -> AsyncIterator[tuple[Wire, str]]:
+async def twin(options: RunOptions, clock: Clock) -> AsyncIterator[tuple[Wire, str]]:
     """A client of the twin, and what it calls its model."""
     async with wire_to(options.twin or "", options, clock) as wire:
         look = await first_look(wire, options.twin or "", options.model)
@@ -63,11 +68,11 @@ async def twin_answers(options: RunOptions, clock: Clock) -> None:
         return
     if options.twin == options.server:
         raise UsageError("--twin is the server under test itself: name a second process that sees none of the traffic")
-    async with _twin(options, clock):
+    async with twin(options, clock):
         pass
 
 
-async def _means(asking: Asking, options: RunOptions, probe: Callable[[int, str], Request]) -> tuple[str, str]:
+async def means_of(asking: Asking, options: RunOptions, probe: Callable[[int, str], Request]) -> tuple[str, str]:
     """The means that was seen to work ("" for none), and the path of the reset if it is one."""
     number = 0
 

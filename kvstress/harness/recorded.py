@@ -15,6 +15,7 @@ from typing import Any
 
 from kvstress.client.wire import encode
 from kvstress.core.case import Case, Piece, Text, mapped, pieces
+from kvstress.core.cold import is_at_twin
 from kvstress.core.errors import CannotJudgeError, UsageError
 from kvstress.core.events import RequestSent
 from kvstress.core.exchange import Exchange
@@ -42,20 +43,22 @@ _SIZING = re.compile(r"sizing text seed=(\d+) number=(\d+) units=(\d+)")
 class Recorded:
     """A failed run, ready to be shrunk. `private` is true when its texts came from somebody's data files.
 
-    `tokens` says how many prompt tokens the server counted for a text, where it was the whole prompt.
+    `tokens` says how many prompt tokens the server counted for a text, where it was the whole prompt. `twin`: a second
+    process was asked as well.
     """
 
     manifest: Manifest
     case: Case
     failure: Failure
     private: bool
+    twin: bool
     tokens: Mapping[str, int]
 
 
 def recorded(run: Path, data: Path | None) -> Recorded:
     """Read the failed run at `run`. UsageError when it did not fail, CannotJudgeError when a text is missing."""
     manifest = read_manifest(run)
-    sent, answers, finding = _up_to_failure(run, manifest)
+    sent, answers, finding, twin = _up_to_failure(run, manifest)
     failure = Failure(
         signature=finding.signature,
         oracle=finding.oracle,
@@ -71,6 +74,7 @@ def recorded(run: Path, data: Path | None) -> Recorded:
         case=replace(case, failing=failing),
         failure=failure,
         private=bool(manifest.sources),
+        twin=twin,
         tokens=_counted(case, answers),
     )
 
@@ -89,20 +93,23 @@ def _schedule(manifest: Manifest) -> str:
     return str(schedule.get("kind", "closed")) if isinstance(schedule, Mapping) else "closed"
 
 
-def _up_to_failure(run: Path, manifest: Manifest) -> tuple[list[RequestSent], dict[str, Exchange], Finding]:
-    """What was sent until the first failure was seen, the answers by request, and that failure."""
+def _up_to_failure(run: Path, manifest: Manifest) -> tuple[list[RequestSent], dict[str, Exchange], Finding, bool]:
+    """What was sent until the first failure was seen, the answers by request, that failure, whether there is a twin."""
     judge = Judge(manifest)
     sent: list[RequestSent] = []
     answers: dict[str, Exchange] = {}
+    twin = False
     for event in read_events(run):
         findings = judge.see(event)
         if isinstance(event, RequestSent) and event.origin is not Origin.ASIDE:
             sent.append(event)
+        elif isinstance(event, RequestSent):
+            twin = twin or is_at_twin(event.endpoint)
         elif isinstance(event, Exchange):
             answers[event.request] = event
         failed = next((finding for finding in findings if finding.verdict is Verdict.FAIL), None)
         if failed is not None:
-            return sent, answers, failed
+            return sent, answers, failed, twin
     verdict = judge.judgement().verdict.name
     raise UsageError(f"{run} did not fail (its verdict is {verdict}): there is nothing to shrink")
 

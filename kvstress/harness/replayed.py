@@ -4,22 +4,28 @@ No sizing, no asides (unless the failure was only seen after the traffic): every
 stand-alone script must be able to send exactly the same.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from kvstress.core.case import Case, Piece, Text, mapped, pieces
 from kvstress.core.errors import CannotJudgeError
+from kvstress.core.markers import SLOTS, Markers
 from kvstress.core.plan import Limits, Plan, Request, Step
 from kvstress.core.repro import Facts
 from kvstress.core.sizing import Sizing
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared
+from kvstress.oracles.foreign import numbers
 from kvstress.workload import text
 from kvstress.workload.spec import Spec, restore
 
+_ASKS = re.compile(r"\basks=(\d+)")
 _LEAST = {
     "name": "replay",
     "hunts": "what failed before",
@@ -42,7 +48,7 @@ def prepared(
         raise CannotJudgeError(
             f"the reproducer lacks the text {missing[0]}, which is private and was left out: shrink with --keep-text"
         )
-    steps = _numbered(case, sizing)
+    steps = _numbered(case, sizing, Markers(f"{facts.workload}/{facts.seed}"))
     return Prepared(
         options=replace(options, out=path, overwrite=True, asides=facts.aside is not None, workload=facts.workload),
         spec=_spec(facts),
@@ -86,31 +92,58 @@ def _plan(case: Case, facts: Facts, steps: tuple[Step, ...], model: str | None) 
     )
 
 
-def _numbered(case: Case, sizing: Sizing | None) -> tuple[Step, ...]:
+def _numbered(case: Case, sizing: Sizing | None, markers: Markers) -> tuple[Step, ...]:
     """The steps as they are sent, numbered from 0."""
     whole = {name: words(one) for name, one in case.used().items()}
     return tuple(
         replace(
-            step, index=index, requests=tuple(_filled(index, request, case, whole, sizing) for request in step.requests)
+            step,
+            index=index,
+            requests=tuple(_filled(index, request, case, whole, sizing, markers) for request in step.requests),
         )
         for index, step in enumerate(case.steps)
     )
 
 
-def _filled(index: int, request: Request, case: Case, whole: Mapping[str, str], sizing: Sizing | None) -> Request:
+def _filled(
+    index: int, request: Request, case: Case, whole: Mapping[str, str], sizing: Sizing | None, markers: Markers
+) -> Request:
     body = mapped(request.body, lambda value: whole[value.name] if isinstance(value, Piece) else value)
     made = [case.texts[name] for name in pieces(request.body)]
-    recipe = "; ".join(
-        f"generated text {one.key} units={one.units}" if one.words is None else "as sent" for one in made
-    )
     return replace(
         request,
         id=_renamed(request.id, index),
         step=index,
         body=body,
-        recipe=recipe or "as sent",
+        recipe=_recipe(made, body) + told(request.recipe, _prompt(body), markers),
         tokens=_planned(made, sizing),
     )
+
+
+def _recipe(made: list[Text], body: Mapping[str, Any]) -> str:
+    """What tells this prompt from every other: oracles compare the answers to prompts of one recipe."""
+    if made and all(one.words is None for one in made):
+        return "; ".join(f"generated text {one.key} units={one.units}" for one in made)
+    return f"as sent {sha256(_prompt(body).encode()).hexdigest()[:16]}"
+
+
+def _prompt(body: Mapping[str, Any]) -> str:
+    return json.dumps([body.get("messages"), body.get("prompt")], default=str)
+
+
+def told(recipe: str, prompt: str, markers: Markers) -> str:
+    """The words of `recipe` that say whose codes `prompt` tells and which it asks for, as far as it still does.
+
+    Without them an answer that repeats its own code would count as one that holds another's.
+    """
+    held = [
+        number for number in numbers(recipe) if any(markers.marker(number, slot) in prompt for slot in range(SLOTS))
+    ]
+    asks = _ASKS.search(recipe)
+    words = f" markers={','.join(map(str, held))}" if held else ""
+    if asks and held and markers.marker(held[-1], int(asks[1])) in prompt:
+        words += f" {asks[0]}"
+    return words
 
 
 def _renamed(name: str, index: int) -> str:

@@ -21,13 +21,15 @@ from kvstress.core.events import Event, RunEnded, ServerChange, ServerEvent, Sto
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.outcome import Kind
-from kvstress.core.plan import Limits, Request
+from kvstress.core.plan import Limits, Plan, Request
 from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
 from kvstress.driver.closed import drive, raise_alone
 from kvstress.harness.asides import Asking, afterwards
+from kvstress.harness.beside import Beside, beside
 from kvstress.harness.cold import compared_cold, twin_answers
+from kvstress.harness.forms import forms_taken
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
@@ -220,6 +222,8 @@ async def _new(live: _Live) -> Manifest:
     asked = sizing.requests(live.look.model, seed, **shape) if prepared.probes else ()
     answers = [await _probe(live, request) for request in asked]
     sized = sizing.measure(asked, tuple(answers))
+    if prepared.options.asides:
+        sized = await forms_taken(_asking(live), prepared.spec, live.look.model, sized)
     plan = prepared.plan_for(live.look.model, sized)
     server = replace(
         target(prepared.options, live.url, live.look),
@@ -245,14 +249,22 @@ async def _drive(live: _Live, sized: Sizing | None) -> Stop:
         sample = await live.scraper.scrape("step", step)
         if sample:
             live.recorder.emit(sample)
+        if twin is not None:
+            await twin.compare(step)
+
+    async def dispatch(request: Request, due: float) -> Exchange:
+        exchange = await live.dispatch(request, due)
+        if twin is not None:
+            twin.note(request, exchange)
+        return exchange
 
     stop = Stop.INTERRUPTED
-    async with _beside(live) as scope:
+    async with _asked_beside(live, plan, sized or ASSUMED) as twin, _beside(live) as scope:
         stop = await drive(
             islice(plan.steps(), live.cut.next_step if live.cut else 0, None),
             plan.schedule,
             _remaining(plan.limits, live.cut),
-            dispatch=live.dispatch,
+            dispatch=dispatch,
             observe=observe,
             emit=live.recorder.emit,
             stop=live.recorder.stop,
@@ -261,6 +273,17 @@ async def _drive(live: _Live, sized: Sizing | None) -> Stop:
         )
         scope.cancel()
     return stop
+
+
+@asynccontextmanager
+async def _asked_beside(live: _Live, plan: Plan, sized: Sizing) -> AsyncIterator[Beside | None]:
+    """The twin that is asked after every step; None where there is none, or it is not to be asked so."""
+    options, aside = live.prepared.options, live.prepared.spec.aside
+    if options.twin is None or not aside.each_step or not options.asides:
+        yield None
+        return
+    async with beside(_asking(live), plan, options, aside.calibrate, sized) as twin:
+        yield twin
 
 
 def _remaining(limits: Limits, cut: Cut | None) -> Limits:
@@ -322,17 +345,21 @@ async def _noticing(live: _Live) -> AsyncIterator[None]:
 
 
 async def _asides(live: _Live, sized: Sizing) -> None:
-    prepared, look = live.prepared, live.look
-    asking = Asking(
-        wire=live.wire,
-        recorder=live.recorder,
-        scraper=live.scraper,
-        clock=live.clock,
-        time_scale=prepared.options.time_scale,
-    )
+    prepared, look, asking = live.prepared, live.look, _asking(live)
 
     async def compare() -> None:
         plan = prepared.plan_for(look.model, sized)
         await compared_cold(asking, plan, prepared.spec, prepared.options, look.model, sized, live.recorder.steps)
 
     await afterwards(asking, prepared.spec, look, prepared.options.seed, sized, compare)
+
+
+def _asking(live: _Live) -> Asking:
+    """What asides of this run need."""
+    return Asking(
+        wire=live.wire,
+        recorder=live.recorder,
+        scraper=live.scraper,
+        clock=live.clock,
+        time_scale=live.prepared.options.time_scale,
+    )

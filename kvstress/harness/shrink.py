@@ -22,6 +22,7 @@ from kvstress.harness.options import RunOptions, shown_launch
 from kvstress.harness.recorded import Recorded, recorded
 from kvstress.harness.shrink_probe import Prober, Stored
 from kvstress.launch.command import placeholders
+from kvstress.oracles.judge import COMPARES
 from kvstress.search.fillers import Wording
 from kvstress.search.keeper import Keeper
 from kvstress.search.passes import passes
@@ -87,6 +88,10 @@ def plan(asked: ShrinkOptions) -> Search:
     found = recorded(asked.run, asked.data)
     asked, grid = _knobbed(asked)
     _fresh(asked)
+    if found.twin and found.failure.oracle in COMPARES and asked.options.twin is None and not asked.options.twin_launch:
+        raise UsageError(
+            "the failure was seen against a second process: name one with --twin, or start it with --twin-launch"
+        )
     facts = _facts(found, asked)
     case = found.case if grid is None else replace(found.case, value=grid.count - 1)
     identity = shrink_store.identity(asked.options, asked.knob, asked.reset, case, found.failure)
@@ -133,7 +138,7 @@ def _fresh(asked: ShrinkOptions) -> None:
 def _facts(found: Recorded, asked: ShrinkOptions) -> Facts:
     manifest, options = found.manifest, asked.options
     aside = manifest.parameters.get("aside")
-    after = found.case.failing is None
+    after = found.case.failing is None or (found.twin and found.failure.oracle in COMPARES)
     return Facts(
         kvstress=__version__,
         run=manifest.run,

@@ -119,13 +119,13 @@ class ColdWarm:
         gap, drift = self._limits(cold.beside or warm.beside)
         if found_in.gap is not None and found_in.gap > gap:
             what = f"token {found_in.place} differs from the cold answer's, which preferred its own by"
-            return (self._finding(prompt, warm.asked, "other token", what, found_in.gap, gap),)
+            return (self._finding(prompt, warm.asked, "differs", what, found_in.gap, gap),)
         if found_in.apart > drift:
             what = f"at token {found_in.place}, where it leaves the cold answer, a log-probability is off that one's by"
-            return (self._finding(prompt, warm.asked, "drift", what, found_in.apart, drift),)
+            return (self._finding(prompt, warm.asked, "differs", what, found_in.apart, drift),)
         if found_in.drift > drift:
             what = f"within {found_in.compared} equal tokens a log-probability is off the cold answer's by"
-            return (self._finding(prompt, warm.asked, "drift", what, found_in.drift, drift),)
+            return (self._finding(prompt, warm.asked, "differs", what, found_in.drift, drift),)
         return ()
 
     def _limits(self, beside: bool) -> tuple[float, float]:

@@ -89,7 +89,12 @@ class Foreign:
 
 def own(asked: RequestSent) -> tuple[int, ...]:
     """Numbers of the prompts whose markers the request itself holds."""
-    said = OWN.search(asked.recipe)
+    return numbers(asked.recipe)
+
+
+def numbers(recipe: str) -> tuple[int, ...]:
+    """Numbers of the prompts whose markers a request of that recipe holds."""
+    said = OWN.search(recipe)
     return tuple(int(number) for number in said[1].split(",") if number) if said else ()
 
 

@@ -76,7 +76,7 @@ ORACLES: tuple[tuple[str, OracleMaker], ...] = (
 )
 
 # What a twin answers is held against the server under test, and is no word about that server itself.
-_COMPARES = frozenset({"CANARY", "COLDWARM", "DEGEN"})
+COMPARES = frozenset({"CANARY", "COLDWARM", "DEGEN"})
 
 _FINDINGS_CAP = 500
 _PER_SIGNATURE_CAP = 20
@@ -116,7 +116,7 @@ class Judge:
         asked = self._join(event)
         oracles = self._oracles
         if _at_twin(event, asked):
-            oracles = [(name, oracle) for name, oracle in oracles if name in _COMPARES]
+            oracles = [(name, oracle) for name, oracle in oracles if name in COMPARES]
         else:
             self._fill.see(event)
             self._coverage.see(event)

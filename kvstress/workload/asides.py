@@ -13,7 +13,7 @@ from kvstress.core import cold
 from kvstress.core.plan import Answer, Expect, Origin, Plan, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
-from kvstress.workload.format import Spec
+from kvstress.workload.format import Fuzz, Spec
 from kvstress.workload.markers import facts
 
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
@@ -21,6 +21,8 @@ _MOST_OF_IT = 0.9
 _SPARE = 64
 # Tokens of the prompt that finds out what makes an answer cold, at most: blocks of hybrid models hold up to 832.
 _PROBE = 2_000
+# Steps whose answers are still held for a comparison when the traffic is over, about.
+_HELD = 100
 # What `--twin` compares where the workload does not say.
 _TWINS = 8
 
@@ -39,6 +41,21 @@ def health(model: str | None, number: int) -> Request:
         origin=Origin.ASIDE,
         body=body.chat(body.user("Say yes."), model=model, max_tokens=1, temperature=0.0),
         recipe="health probe: one short prompt, one token",
+    )
+
+
+def form(model: str | None, source: Fuzz, name: str) -> Request:
+    """A plain completion of one token, whose prompt is a short text or a few token ids: is this form taken?"""
+    prompt = tuple(range(source.ids[0], source.ids[0] + 8)) if name == "ids" else "One, two, three,"
+    return Request(
+        id=f"aside.form.{name}",
+        step=None,
+        phase=f"form-{name}",
+        origin=Origin.ASIDE,
+        endpoint=body.COMPLETIONS,
+        body=body.completion(prompt, model=model, max_tokens=1, temperature=0.0),
+        expect=Expect.ANSWER_OR_REFUSAL,
+        recipe=f"a short prompt as {name}",
     )
 
 
@@ -99,25 +116,26 @@ def cold_count(spec: Spec, *, twin: bool) -> int:
 def cold_twins(
     steps: Iterable[Step], done: int, count: int, calibrate: int, how: str, model: str | None
 ) -> Iterator[Request]:
-    """The last greedy request of `count` of the first `done` steps, spread evenly, as asides that are asked cold.
+    """The last greedy request of `count` of the last steps (`done` have ended), spread evenly, as asides asked cold.
 
     `model` replaces the body's where the twin calls it by another name. The first is asked `calibrate` times: what
     cold answers to one prompt differ in is noise.
     """
-    every = max(1, done // max(1, count))
+    every, held = max(1, min(done, _HELD) // max(1, count)), max(0, done - _HELD)
     asked = 0
     for step in steps:
         if step.index >= done or asked >= count:
             return
-        last = next((one for one in reversed(step.requests) if _comparable(one)), None)
-        if last is None or step.index % every:
+        last = next((one for one in reversed(step.requests) if comparable(one)), None)
+        if last is None or step.index < held or (step.index - held) % every:
             continue
         asked += 1
         for again in range(calibrate if asked == 1 else 1):
             yield _cold(last, how, model, again)
 
 
-def _comparable(request: Request) -> bool:
+def comparable(request: Request) -> bool:
+    """Can a cold answer to this request be held against the one that it got?"""
     wanted = request.body.get("temperature") == 0 and request.cancel is None and request.expect is Expect.ANSWER
     return wanted and not _holes(request.body)
 
@@ -126,6 +144,12 @@ def _holes(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(map(_holes, value.values()))
     return any(map(_holes, value)) if isinstance(value, list | tuple) else isinstance(value, Answer)
+
+
+def of_twin(request: Request, how: str, model: str | None, again: int) -> Request:
+    """`request` as it is asked of a twin that saw the same prompts: `how` makes its answer cold."""
+    asked = _cold(request, cold.TWIN, model, again)
+    return replace(asked, body=cold.without_cache(dict(asked.body), how, f"kvstress-{asked.id}"))
 
 
 def _cold(request: Request, how: str, model: str | None, again: int) -> Request:

@@ -41,5 +41,9 @@ def cancel(phase: Phase) -> Cancel | None:
     if phase.cancel is None:
         return None
     at = CancelAt(phase.cancel)
-    after = phase.cancel_after if phase.cancel_after is not None else _AFTER.get(at)
-    return Cancel(at=at, after=after, chunks=_CHUNKS.get(at) if phase.cancel_after is None else None)
+    return cancelled(at) if phase.cancel_after is None else Cancel(at=at, after=phase.cancel_after)
+
+
+def cancelled(at: CancelAt) -> Cancel:
+    """The cancellation that is meant to find a request at that place."""
+    return Cancel(at=at, after=_AFTER.get(at), chunks=_CHUNKS.get(at))

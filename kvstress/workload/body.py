@@ -7,6 +7,8 @@ not set is therefore absent, not null.
 from collections.abc import Mapping
 from typing import Any
 
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
 Messages = tuple[Mapping[str, Any], ...]
 
 
@@ -31,6 +33,30 @@ def chat(
         "stream": stream,
         **({"stream_options": {"include_usage": True}} if stream else {}),
         **({"logprobs": True, "top_logprobs": logprobs} if logprobs else {}),
+    }
+
+
+def completion(
+    prompt: str | tuple[int, ...],
+    *,
+    model: str | None,
+    max_tokens: int,
+    temperature: float,
+    top_p: float | None = None,
+    seed: int | None = None,
+    stream: bool = False,
+    logprobs: int | None = None,
+) -> dict[str, Any]:
+    """A `/v1/completions` body, whose prompt is text or token ids and meets no chat template; otherwise as `chat`."""
+    optional = {"model": model, "top_p": top_p, "seed": seed}
+    return {
+        **{key: value for key, value in optional.items() if value is not None},
+        "prompt": prompt if isinstance(prompt, str) else list(prompt),
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "stream": stream,
+        **({"stream_options": {"include_usage": True}} if stream else {}),
+        **({"logprobs": logprobs} if logprobs else {}),
     }
 
 

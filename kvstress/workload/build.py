@@ -95,13 +95,17 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
 
 
 def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, common: Mapping[str, Any]) -> Request:
-    own = {} if phase.stream is None else {"stream": phase.stream}
+    streams = phase.stream if prompt.stream is None else prompt.stream
+    asked = {**common, "max_tokens": prompt.max_tokens or phase.max_tokens}
+    asked |= {} if streams is None else {"stream": streams}
+    made = body.chat(prompt.messages, **asked) if prompt.raw is None else body.completion(prompt.raw, **asked)
     return Request(
         id=f"s{index}.{name}",
         step=index,
         phase=name,
-        body=body.chat(prompt.messages, max_tokens=phase.max_tokens, **{**common, **own}) | asking.shape(phase),
-        cancel=asking.cancel(phase),
+        endpoint=body.CHAT if prompt.raw is None else body.COMPLETIONS,
+        body=made | asking.shape(phase),
+        cancel=prompt.cancel or asking.cancel(phase),
         expect=Expect(phase.expect),
         recipe=prompt.recipe,
         tokens=prompt.tokens,

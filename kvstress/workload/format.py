@@ -150,7 +150,57 @@ class Levels(Table, frozen=True, kw_only=True, tag="levels", tag_field="kind"):
     ] = False
 
 
-Source = SpeedBench | Ramp | Rounds | Agents | Levels
+Form = Literal["chat", "text", "ids"]
+FORMS: tuple[Form, ...] = ("chat", "text", "ids")
+TokenId = Annotated[int, Meta(ge=0, le=10_000_000)]
+
+
+class Fuzz(Table, frozen=True, kw_only=True, tag="fuzz", tag_field="kind"):
+    """Random operations on generated prompts: new, resend, extend, branch, rollback, short, abort and burst.
+
+    A step is one operation. Branch and rollback cut an earlier prompt at a random depth; abort closes the connection at
+    a random place; a burst sends several at one moment. The seed decides all of it.
+    """
+
+    operations: Annotated[int, Meta(ge=1, le=10_000_000, description="how many operations")] = 300
+    shortest: Annotated[Tokens, Meta(description="least size of a new prompt, and of what is added to an old one")] = 16
+    longest: Annotated[Tokens, Meta(description="largest size of a prompt")] = 4_000
+    edges: Annotated[
+        tuple[Tokens, ...],
+        Meta(
+            min_length=1,
+            description="sizes of blocks, chunks and checkpoints: most prompts end and are cut on or beside a multiple",
+        ),
+    ] = (16, 64, 128, 256, 512, 1_024)
+    remembered: Annotated[
+        int, Meta(ge=1, le=10_000, description="how many of the last prompts an operation may go back to")
+    ] = 32
+    burst: Annotated[int, Meta(ge=2, le=1000, description="most prompts of a burst")] = 6
+    forms: Annotated[
+        tuple[Form, ...],
+        Meta(
+            min_length=1,
+            description="chat: a user message; text and ids: a plain completion's prompt, as text and as token ids. "
+            "Those that the server does not take are left out",
+        ),
+    ] = FORMS
+    ids: Annotated[
+        tuple[TokenId, TokenId], Meta(description="first and last token id that prompts of ids are made of")
+    ] = (300, 2_000)
+    facts: Annotated[
+        bool,
+        Meta(description="text tells three codes that nobody could guess: one that comes up elsewhere has leaked"),
+    ] = True
+
+    def __post_init__(self) -> None:
+        """Refuse sizes and ids that run backwards."""
+        if self.longest < self.shortest:
+            raise ValueError(f"longest ({self.longest}) must not be smaller than shortest ({self.shortest})")
+        if self.ids[1] < self.ids[0]:
+            raise ValueError(f"ids: the last ({self.ids[1]}) must not be smaller than the first ({self.ids[0]})")
+
+
+Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz
 
 
 class Phase(Table, frozen=True, kw_only=True):
@@ -330,6 +380,13 @@ class Aside(Table, frozen=True, kw_only=True):
             "server, and COLDWARM's limits grow with it; 20 make it a good estimate",
         ),
     ] = 4
+    each_step: Annotated[
+        bool,
+        Meta(
+            description="where there is a twin (`--twin`): also ask it after every step, for all that the step asked, "
+            "so that a run ends at the first answer that differs; without one, `cold` holds"
+        ),
+    ] = False
 
 
 class Spec(Table, frozen=True, kw_only=True):
@@ -357,6 +414,8 @@ class Spec(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse phase names that would make two requests, or two columns, the same."""
         names = self.phase_names()
+        if isinstance(self.source, Fuzz) and len(names) > 1:
+            raise ValueError("a fuzz workload has one phase, sent once: its operations decide what is sent again")
         for place, name in enumerate(names):
             if name in RESERVED_PHASES:
                 raise ValueError(f'a phase cannot be called "{name}": tables have a column of that name')

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kvstress.core.plan import Cancel
 from kvstress.workload.body import Messages
 
 
@@ -11,7 +12,8 @@ class Prompt:
     """One step's prompt. `tokens` is its planned size, None when it was not measured (a file's text, live answers).
 
     `session`, `turn` and `think` (seconds before it) belong to turns of sessions. The prompts `beside` it leave at the
-    same moment, in every phase.
+    same moment, in every phase. `raw` is the prompt of a plain completion, which is sent instead of a chat. `cancel`,
+    `max_tokens` and `stream` are this prompt's own; None leaves them to the phase.
     """
 
     label: str
@@ -22,6 +24,10 @@ class Prompt:
     turn: int | None = None
     think: float = 0.0
     beside: tuple["Prompt", ...] = ()
+    raw: str | tuple[int, ...] | None = None
+    cancel: Cancel | None = None
+    max_tokens: int | None = None
+    stream: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def test_two_tokens_that_nearly_tied_may_change_places() -> None:
 
 def test_a_log_probability_far_off_is_found_under_equal_text() -> None:
     (finding,) = findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), changed(4, ("e", -1.5))))
-    assert finding.signature == "COLDWARM:drift"
+    assert finding.signature == "COLDWARM:differs"
 
 
 def test_a_token_made_likely_is_found_where_the_cold_answer_was_unsure() -> None:
