@@ -30,6 +30,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.helpers import _EXC_SENTINEL, set_exception
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
 
 from kvstress.client.idle import acknowledged, has_farewell
 
@@ -41,10 +42,35 @@ _IDLE = 3.0
 _LOOKS, _LOOK = 25, 0.002
 
 
+# Takes what one network read brought of a body, and its time; False: nothing more of it is wanted.
+Take = Callable[[bytes, float], bool]
+
+
+class _Poured(StreamReader):
+    """A body that is handed on where it arrives instead of being buffered until a task asks for it.
+
+    aiohttp makes its bodies itself, so an existing one is turned into this class; hence no fields of its own.
+    """
+
+    __slots__ = ()
+
+    def feed_data(self, data: bytes, size: int = 0) -> bool:
+        protocol: Any = self._protocol
+        protocol.poured.append(data)
+        return False
+
+    def begin_http_chunk_receiving(self) -> None:
+        """Where HTTP cut the body says nothing about what is in it."""
+
+    def end_http_chunk_receiving(self) -> None:
+        """As above."""
+
+
 class Watched(ResponseHandler):
     """One connection. `read_at` is the time of the last network read; `lost` what the event loop said when it closed.
 
-    `received` counts bytes since the present request took the connection; `taken` the requests that did.
+    `received` counts bytes since the present request took the connection; `taken` the requests that did. A body that
+    is poured collects in `poured` while one network read is parsed; then `pour_into` takes it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
@@ -56,6 +82,8 @@ class Watched(ResponseHandler):
         self.errored = False
         self.streamed = False
         self.lost: BaseException | None = None
+        self.poured: list[bytes] = []
+        self.pour_into: Callable[[bytes], None] | None = None
         self._acked_before: int | None = None
         self._acked_at_loss: int | None = None
 
@@ -71,6 +99,13 @@ class Watched(ResponseHandler):
             self.read_at = self._clock()
             self.received += len(data)
         super().data_received(data)
+        if self.poured:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        parts, self.poured = self.poured, []
+        if self.pour_into is not None:
+            self.pour_into(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def resume_reading(self, resume_parser: bool = True) -> None:
         # aiohttp calls this after each read of a body, paused or not, and then runs its parser over no bytes at all.
@@ -88,6 +123,8 @@ class Watched(ResponseHandler):
         self.lost = exc
         self._acked_at_loss = acknowledged(self.transport) if self.taken > 1 and not self.received else None
         super().connection_lost(exc)
+        if self.poured:  # what a decompressor still held
+            self._hand_on()
 
     def was_untouched(self) -> bool:
         """True when this connection had served before and TCP proves that its peer took nothing of this request."""
@@ -177,9 +214,40 @@ class Body(httpx.AsyncByteStream):
         """True when a body that only the close delimits ended in a reset, which aiohttp takes for its proper end."""
         return not self._framed and isinstance(self.protocol.lost, OSError)
 
-    def rest(self) -> bytes:
-        """Bytes that came before a failure but were not read before it: aiohttp's own reads raise and leave them."""
-        return self._response.content._read_nowait(-1)
+    async def pour(self, take: Take) -> None:
+        """Hand each network read's part of the body to `take`, until the body ends or no more is wanted.
+
+        `take` runs where the event loop read the bytes: waking a task for each of them, through all the callers that
+        await it, costs more than decoding them. Raises as `read` does, but what came before a failure is
+        handed over first: the last words before a crash are the ones to keep.
+        """
+        content, protocol = self._response.content, self.protocol
+        if content.at_eof():
+            return
+        if content._buffer and not take(content._read_nowait(-1), protocol.read_at):
+            return
+        wanted = True
+
+        def pour(data: bytes) -> None:
+            nonlocal wanted
+            crash: BaseException | None = None
+            try:
+                wanted = take(data, protocol.read_at)
+            except BaseException as problem:  # noqa: BLE001 - raised where the body is awaited, not in the event loop
+                wanted, crash = False, problem
+            if not wanted:
+                protocol.pour_into = None
+                _wake(content._waiter, crash)
+
+        content.__class__ = _Poured
+        protocol.pour_into = pour
+        try:
+            while wanted and not content.is_eof():
+                if (failure := content.exception()) is not None:
+                    raise failure
+                await content._wait("pour")
+        finally:
+            protocol.pour_into = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await self.read():
@@ -187,6 +255,15 @@ class Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._response.close()
+
+
+def _wake(waiter: asyncio.Future[None] | None, crash: BaseException | None) -> None:
+    if waiter is None or waiter.done():
+        return
+    if crash is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(crash)
 
 
 class Transport(httpx.AsyncBaseTransport):

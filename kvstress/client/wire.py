@@ -187,31 +187,29 @@ class Wire:
             course.transport.append(_RESENT)
 
     async def _read(self, body: Body, course: _Course, deadline: asyncio.Timeout) -> None:
-        """Read to the end of the body: one turn per network read, so nothing here may cost."""
-        read, protocol, taker = body.read, body.protocol, course.reader
+        """Read to the end of the body: `take` runs once per network read, so nothing in it may cost."""
+        taker, most, cancel_chunks = course.reader, self._most_bytes, course.cancel_chunks
         assert taker is not None
-        most = self._most_bytes
-        lingering = False
-        try:
-            while data := await read():
-                course.body_bytes += len(data)
-                if course.body_bytes > most:
-                    course.ended_by = Kind.OVERSIZE_ANSWER
-                    return
-                taker.feed(data, protocol.read_at)
-                if len(taker.chunk_at) >= course.cancel_chunks and taker.done_at is None:
+        chunk_at, lingering = taker.chunk_at, False
+
+        def take(data: bytes, at: float) -> bool:
+            nonlocal lingering
+            course.body_bytes += len(data)
+            if course.body_bytes > most:
+                course.ended_by = Kind.OVERSIZE_ANSWER
+                return False
+            taker.feed(data, at)
+            if taker.done_at is None:
+                if len(chunk_at) >= cancel_chunks:
                     course.ended_by = Kind.CANCELLED
-                    return
-                if taker.done_at is not None and not lingering:
-                    lingering = True
-                    deadline.reschedule(asyncio.get_running_loop().time() + _LINGER)
-        except _BROKE:
-            # The last words before a crash often come with the crash, and they are the ones to keep.
-            if rest := body.rest():
-                course.body_bytes += len(rest)
-                taker.feed(rest, protocol.read_at)
-            raise
-        if body.was_reset:
+                    return False
+            elif not lingering and not deadline.expired():
+                lingering = True
+                deadline.reschedule(asyncio.get_running_loop().time() + _LINGER)
+            return True
+
+        await body.pour(take)
+        if course.ended_by is None and body.was_reset:
             course.ended_by = Kind.RESET
 
     def _note(self, failure: BaseException, request: httpx.Request, course: _Course) -> None:

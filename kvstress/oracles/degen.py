@@ -83,14 +83,24 @@ def degenerate(choice: Choice) -> str | None:
 def flood(choice: Choice) -> str | None:
     """What no language model says, not even one that loops over a phrase; None for the rest."""
     text, tokens = choice.text[:_MOST], [token.token for token in choice.logprobs or ()][:_MOST]
-    if (run := max(_longest(tokens), _longest(text.replace(" ", "").replace("\n", "")))) >= RUN:
+    packed = text.replace(" ", "").replace("\n", "")
+    if (run := max(_longest(tokens), _longest(packed) if _may_run(packed) else 0)) >= RUN:
         return f"one token {run} times in a row"
     if _RESERVED.search(text):
         return "a reserved token spelt out"
-    blanks = sum(map(str.isspace, text))
+    blanks = len(text) - sum(map(len, text.split()))
     if text and (blanks >= _BLANK * len(text) or len(text) - len(text.rstrip()) > _TAIL):
         return f"{blanks} of {len(text)} characters are white space"
     return None
+
+
+def _may_run(text: str) -> bool:
+    """False only if no character of `text` comes RUN times in a row.
+
+    Counting every run costs more than receiving the answer did. A run of RUN covers one of these blocks whole.
+    """
+    half = RUN // 2
+    return any(text[place] * half == text[place : place + half] for place in range(0, len(text) - half + 1, half))
 
 
 def _longest(items: list[str] | str) -> int:
