@@ -67,6 +67,9 @@ live: $(VENV)/.dev ## real engines, each installed on demand outside the tree: a
 live-transformers live-llama.cpp live-vllm: live-%: $(VENV)/.dev ## leave that engine running, and say how to stress it
 	@$(BIN)/python -m tests.live.serve $*
 
+live-healthy live-hybrid: live-%: $(VENV)/.dev ## many short runs on engines with nothing planted: alarms, requests, armed oracle-runs, the 95 % bound
+	@$(BIN)/python -m tests.live.campaign $*
+
 bench: $(VENV)/.dev ## CPU per streamed event beside bare httpx and installed peers, timing errors, start-up, re-judging (15 minutes)
 	@$(BIN)/python -m tests.bench
 

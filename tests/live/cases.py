@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.live.evidence import near_ties
+
 # A complaint about a run directory, "" when there is none.
 Check = Callable[[Path], str]
 _WORKLOADS = Path(__file__).parent / "workloads"
@@ -179,6 +181,14 @@ CASES: tuple[Case, ...] = (
         flags="gemma.gguf --ctx-size 16384 --parallel 1",
         words=_SMALL,
         verdict="PASS",
+    ),
+    Case(
+        engine="llama.cpp",
+        title="resend, Gemma: near ties",
+        flags="gemma.gguf --ctx-size 4096 --parallel 1",
+        words=("--workload", "resend", "--set", "contexts=256,512", "--max-steps", "12"),
+        verdict="PASS",
+        look=near_ties,
     ),
     Case(
         engine="llama.cpp",

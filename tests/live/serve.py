@@ -2,12 +2,14 @@
 
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from tests.live.engines import ENGINES
@@ -23,7 +25,7 @@ _STRESS = {
     "llama.cpp": "--workload speedbench --set contexts=2k,4k --set coverage.keys=hit --max-steps 8",
     "vllm": "--workload speedbench --max-steps 14",
 }
-_PATIENCE = 300.0
+_PATIENCE, _GRACE = 300.0, 30.0
 
 
 def _free_port() -> int:
@@ -41,38 +43,49 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _started(name: str, flags: str, port: int, log: Path) -> "subprocess.Popen[bytes]":
-    engine = ENGINES[name]
+def started(name: str, flags: str, log: Path) -> "tuple[subprocess.Popen[bytes], str]":
+    """The engine, leader of its own process group and answering, and its URL. Raises NotInstalledError."""
+    engine, port = ENGINES[name], _free_port()
     command = shlex.split(engine.command(environment(engine.recipe), flags).format(port=port))
-    added = dict(value.split("=", 1) for value in engine.env)
+    added = dict(value.split("=", 1) for value in (*engine.env, "VLLM_PLUGINS="))
     with log.open("wb") as out:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | added, start_new_session=True
         )
+    url = f"http://127.0.0.1:{port}"
+    for _ in range(int(_PATIENCE)):
+        if process.poll() is None and _answers(url):
+            return process, url
+        if process.poll() is not None:
+            break
+        time.sleep(1.0)
+    stopped(process)
+    raise NotInstalledError(f"{name} did not come up: see {log}")
+
+
+def stopped(process: "subprocess.Popen[bytes]") -> None:
+    """End the engine and all that it started; by force after half a minute."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def main(name: str, flags: str) -> int:
     """Exit 0 with the server running, 125 when it cannot be installed or does not come up."""
-    port = _free_port()
-    url, log = f"http://127.0.0.1:{port}", cache() / f"{name}.log"
+    log = cache() / f"{name}.log"
     try:
-        process = _started(name, flags or _FLAGS[name], port, log)
+        process, url = started(name, flags or _FLAGS[name], log)
     except NotInstalledError as problem:
         print(problem)
         return 125
-    for _ in range(int(_PATIENCE)):
-        if process.poll() is None and _answers(url):
-            print(f"{name} {ENGINES[name].recipe.version} answers at {url} (log: {log})")
-            print(f"stress it:  .venv/bin/kvstress run --server {url} {_STRESS[name]}")
-            print(f"stop it:    kill -- -{process.pid}")
-            return 0
-        if process.poll() is not None:
-            break
-        time.sleep(1.0)
-    if process.poll() is None:
-        os.killpg(process.pid, 15)
-    print(f"{name} did not come up: see {log}")
-    return 125
+    print(f"{name} {ENGINES[name].recipe.version} answers at {url} (log: {log})")
+    print(f"stress it:  .venv/bin/kvstress run --server {url} {_STRESS[name]}")
+    print(f"stop it:    kill -- -{process.pid}")
+    return 0
 
 
 if __name__ == "__main__":
