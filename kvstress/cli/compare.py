@@ -2,11 +2,12 @@
 
 import json as json_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WITH = "--with"
 Sides = Annotated[
@@ -26,6 +27,8 @@ def compare_command(
 
     Exit code: 0 when they were compared, whatever came out; 2 when they cannot be, 125 when a run is damaged.
     """
+    from rich.console import Console
+
     from kvstress.harness.compare import compare_runs, write
 
     base, head = _split(sides)
@@ -53,7 +56,9 @@ def _split(words: list[str]) -> tuple[list[Path], list[Path]]:
     return [Path(word) for word in words[:place]], [Path(word) for word in words[place + 1 :]]
 
 
-def _table(rows: list[dict[str, object]]) -> Table:
+def _table(rows: list[dict[str, object]]) -> "Table":
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for name in ("metric", "base", "head", "ratio", "verdict"):
         table.add_column(name, overflow="fold")

@@ -22,8 +22,8 @@ from kvstress.cli.launching import (
     launching,
     tell_held,
 )
+from kvstress.core.record import Record
 from kvstress.core.units import duration
-from kvstress.store.recording import Record
 
 if TYPE_CHECKING:
     from kvstress.harness.options import RunOptions

@@ -7,7 +7,6 @@ from rich.console import Console
 
 from kvstress.core.manifest import Manifest
 from kvstress.core.verdict import Judgement
-from kvstress.harness.stored import rates_of
 from kvstress.report.terminal import conclude
 
 
@@ -20,4 +19,6 @@ def show_result(
     elif quiet:
         console.print(f"{judgement.verdict.name} {path}", markup=False, soft_wrap=True)
     else:
+        from kvstress.harness.stored import rates_of
+
         conclude(console, manifest, judgement, path / "report.html", measured=rates_of(path, manifest))

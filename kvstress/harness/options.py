@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from kvstress.core.errors import UsageError
+from kvstress.core.record import Record
 from kvstress.harness.launching import Launching
 from kvstress.launch.command import quoted
-from kvstress.store.recording import Record
 
 REFERENCE = "reference"
 

@@ -34,7 +34,6 @@ from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
 from kvstress.harness.resume import Cut, fresh_path, same_server, where_it_stopped
-from kvstress.harness.stored import write_pages
 from kvstress.harness.target import FirstLook, first_look, launch_command, serving, target, wire_to, with_twin
 from kvstress.metrics.scrape import Scraper
 from kvstress.oracles.judge import Judge
@@ -132,6 +131,9 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
         judgement = judge.judgement()
         writer.conclude(judgement)
     if prepared.pages:
+        # Templates and charts take longer to load than a run to begin.
+        from kvstress.harness.stored import write_pages
+
         write_pages(prepared.path, final, judgement)
     return Result(path=prepared.path, manifest=final, judgement=judgement)
 

@@ -14,8 +14,8 @@ import msgspec
 from kvstress.core.errors import CannotJudgeError, UsageError
 from kvstress.core.events import Event
 from kvstress.core.manifest import SCHEMA_VERSION, Manifest
+from kvstress.core.record import Record
 from kvstress.store import codec, disk
-from kvstress.store.recording import Record
 
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
 

@@ -6,18 +6,10 @@ never by an empty text, because an empty answer is something that a judge looks 
 """
 
 from dataclasses import replace
-from enum import StrEnum
 
 from kvstress.core.events import Event
 from kvstress.core.exchange import Choice, Exchange, TokenLogprob
-
-
-class Record(StrEnum):
-    """FULL: request bodies too. TEXT: the answers. FACTS: neither; errors in the server's words are always kept."""
-
-    FULL = "full"
-    TEXT = "text"
-    FACTS = "facts"
+from kvstress.core.record import Record
 
 
 def kept(event: Event, record: Record) -> Event:

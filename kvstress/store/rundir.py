@@ -14,10 +14,11 @@ from typing import Self
 from kvstress.core.errors import UsageError
 from kvstress.core.events import Event
 from kvstress.core.manifest import Manifest
+from kvstress.core.record import Record
 from kvstress.core.verdict import Judgement
 from kvstress.store import bodies, codec, conclusion, disk
 from kvstress.store.reading import EVENTS, MANIFEST, is_run, manifest_json, read_events, read_manifest, read_record
-from kvstress.store.recording import Record, kept
+from kvstress.store.recording import kept
 from kvstress.store.tables import Tables, rebuilt
 from kvstress.store.views import TABLES
 

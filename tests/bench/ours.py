@@ -22,10 +22,10 @@ from kvstress.core.events import Event, RequestSent, RunEnded
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.plan import Origin
+from kvstress.core.record import Record
 from kvstress.harness.options import RunOptions
 from kvstress.harness.run import run
 from kvstress.store import rundir
-from kvstress.store.recording import Record
 from tests.bench.cost import Meter, percentile, sample_lag
 from tests.bench.server import EVENT_BYTES, STAMP
 

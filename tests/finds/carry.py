@@ -11,11 +11,11 @@ from pathlib import Path
 import anyio
 
 from kvstress.core.errors import KvstressError
+from kvstress.core.record import Record
 from kvstress.core.verdict import Verdict
 from kvstress.harness.inputs import parse_settings
 from kvstress.harness.options import RunOptions
 from kvstress.harness.run import Result, run
-from kvstress.store.recording import Record
 from tests.finds.habits import command
 from tests.finds.table import HERE, Case, Row, is_right
 
