@@ -25,7 +25,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("-m", dest="model", required=True)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=2)
+    # Its threads spin while they wait for one another: on cores that others use as well, two are slower than one.
+    parser.add_argument("--threads", type=int, default=1)
     for flag in _NUMBERS:
         parser.add_argument(f"--{flag}", type=int)
     for flag in _SWITCHES:

@@ -57,10 +57,8 @@ def _healthy(name: str, engine: str, flags: str, seeds: int) -> Setting:
 
 HEALTHY = (
     _healthy("transformers", "transformers", "--cb-num-blocks 512", 4),
-    _healthy("llama-hybrid-slots", "llama.cpp", "hybrid.gguf --threads 1 --ctx-size 16384 --parallel 4", 7),
-    _healthy(
-        "llama-hybrid-unified", "llama.cpp", "hybrid.gguf --threads 1 --ctx-size 32768 --parallel 4 --kv-unified", 7
-    ),
+    _healthy("llama-hybrid-slots", "llama.cpp", "hybrid.gguf --ctx-size 16384 --parallel 4", 7),
+    _healthy("llama-hybrid-unified", "llama.cpp", "hybrid.gguf --ctx-size 32768 --parallel 4 --kv-unified", 7),
     _healthy("llama-gemma", "llama.cpp", "gemma.gguf --ctx-size 8192 --parallel 2", 1),
     _healthy("vllm-float32", "vllm", "--dtype float32 --kv-cache-memory-bytes 67108864", 4),
     _healthy("vllm-bfloat16", "vllm", "--dtype bfloat16 --kv-cache-memory-bytes 67108864", 4),
@@ -71,6 +69,7 @@ _RECURRENT = (
     _sends("resend", "contexts=512,1k,2k", steps=9),
     _sends("poolwrap", "contexts=1k,2k", "prompts=10", "rounds=3", "logprobs=3"),
     _sends("agents", "sessions=4", "turns=6", "system=512", "observation=256", "logprobs=3"),
+    _sends("fuzz", "operations=180", "longest=2k"),
 )
 
 
@@ -78,8 +77,7 @@ def _hybrid(name: str, flags: str) -> Setting:
     return Setting(
         name=name,
         engine="llama.cpp",
-        # Half a million parameters; two servers of two threads each only wait for one another on two cores.
-        flags=f"hybrid.gguf --threads 1 {flags}",
+        flags=f"hybrid.gguf {flags}",
         sends=_RECURRENT,
         seeds=range(2),
         twin=True,
