@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: bench live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference finds bisect-commits lock clean
+.PHONY: soak bench live live-transformers live-llama.cpp live-vllm help demo test check format lint types contracts reference finds bisect-commits lock clean
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
@@ -47,6 +47,9 @@ types: $(VENV)/.dev
 
 contracts: $(VENV)/.dev ## who may import whom
 	@$(BIN)/lint-imports
+
+soak: $(VENV)/.dev ## a day of a million requests in virtual time: the slope of kvstress' own memory (about half an hour)
+	@$(BIN)/python -m tests.soak
 
 lock: ## renew both lock files (needs uv)
 	uv pip compile pyproject.toml --group build --generate-hashes --no-header --no-annotate --no-emit-index-url --universal --python-version 3.11 -o requirements.lock

@@ -14,13 +14,15 @@ class Sizing:
 
     `how` is measured (from `usage.prompt_tokens`), tokenize (a tokenize endpoint), given (a file) or
     assumed (nothing could be measured; the line is a rough guess and reports say so). `forms` are those of the prompts
-    that the server was seen to take: a chat, the text of a plain completion, its token ids.
+    that the server was seen to take: a chat, the text of a plain completion, its token ids. `alone` is how many seconds
+    it took for an answer like the workload's when nothing else ran, None where that was not measured.
     """
 
     overhead: float
     per_unit: float
     how: str
     forms: tuple[str, ...] = ("chat",)
+    alone: float | None = None
 
     def units(self, tokens: int) -> int:
         """Units of text that come closest to `tokens` prompt tokens; at least 1."""

@@ -27,9 +27,13 @@ def pace(elapsed: float, due: float | None) -> float:
 
 
 async def arrive(steps: Iterator[Step], lane: Lane, halt: Halt) -> None:
-    """Start each of `steps` when it is due, counted from the first one, until the plan, a limit or a stop ends it."""
+    """Start each of `steps` when it is due, counted from the first one, until the plan, a limit or a stop ends it.
+
+    A barrier step begins when all before it have ended; what falls due meanwhile leaves late and keeps its time.
+    """
     room = anyio.Semaphore(MOST_UNDER_WAY)
     turns: dict[str, anyio.Event] = {}
+    going: set[anyio.Event] = set()
     origin: float | None = None
     async with anyio.create_task_group() as under_way:
         while halt.before_request():
@@ -47,7 +51,14 @@ async def arrive(steps: Iterator[Step], lane: Lane, halt: Halt) -> None:
             before = turns.get(step.session) if step.session else None
             if step.session:
                 turns[step.session] = over
-            under_way.start_soon(_turn, lane, step, due, before, over, turns, room)
+            going = {one for one in going if not one.is_set()}
+            if step.barrier:
+                for one in going:
+                    await _either(one, halt)
+                await _turn(lane, step, due, before, over, turns, room)
+            else:
+                going.add(over)
+                under_way.start_soon(_turn, lane, step, due, before, over, turns, room)
 
 
 async def _turn(

@@ -26,6 +26,7 @@ from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.core.verdict import Judgement
 from kvstress.driver.closed import drive, raise_alone
+from kvstress.harness.alone import timed_alone
 from kvstress.harness.asides import Asking, afterwards
 from kvstress.harness.beside import Beside, beside
 from kvstress.harness.cold import compared_cold, twin_answers
@@ -226,6 +227,7 @@ async def _new(live: _Live) -> Manifest:
     sized = sizing.measure(asked, tuple(answers))
     if prepared.options.asides:
         sized = await forms_taken(_asking(live), prepared.spec, live.look.model, sized)
+        sized = await timed_alone(_asking(live), prepared.spec, live.look.model, seed, sized)
     plan = prepared.plan_for(live.look.model, sized)
     server = replace(
         target(prepared.options, live.url, live.look),

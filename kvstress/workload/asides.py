@@ -13,7 +13,7 @@ from kvstress.core import cold
 from kvstress.core.plan import Answer, Expect, Origin, Plan, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
-from kvstress.workload.format import Fuzz, Spec
+from kvstress.workload.format import Fuzz, Soak, Spec
 from kvstress.workload.markers import facts
 
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
@@ -56,6 +56,28 @@ def form(model: str | None, source: Fuzz, name: str) -> Request:
         body=body.completion(prompt, model=model, max_tokens=1, temperature=0.0),
         expect=Expect.ANSWER_OR_REFUSAL,
         recipe=f"a short prompt as {name}",
+    )
+
+
+def alone(model: str | None, spec: Spec, source: Soak, seed: int, sizing: Sizing, number: int) -> Request:
+    """A request as long as the load's are on average, asked before the traffic: how long does one take alone?"""
+    tokens = round(sum(source.contexts) / len(source.contexts) * (1 - source.spread / 2))
+    key, units = f"{spec.name}/{seed}/alone/{number}", sizing.units(tokens)
+    load = next(phase for phase in spec.phases if phase.name == "load")
+    return Request(
+        id=f"aside.alone.{number}",
+        step=None,
+        phase="alone",
+        origin=Origin.ASIDE,
+        body=body.chat(
+            body.user(text.prompt(key, f"!{number}", units)),
+            model=model,
+            max_tokens=load.max_tokens,
+            temperature=spec.sampling.temperature,
+            stream=spec.stream,
+        ),
+        expect=Expect.ANSWER_OR_REFUSAL,
+        recipe=f"generated text {key} units={units}",
     )
 
 

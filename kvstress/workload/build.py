@@ -14,7 +14,7 @@ from kvstress.core.sizing import Sizing
 from kvstress.workload import asking, body
 from kvstress.workload.content import content, stems
 from kvstress.workload.dataset import DataFile
-from kvstress.workload.format import Phase, Spec
+from kvstress.workload.format import Phase, Soak, Spec
 from kvstress.workload.pacing import dues
 from kvstress.workload.prompt import Content, Prompt
 from kvstress.workload.spec import builtins
@@ -59,18 +59,17 @@ def plan(
         coverage=spec.coverage.keys,
         oracles=spec.oracles.arm,
         aside_when=spec.aside.when,
-        steps=lambda: _due(_steps(spec, found, model, streamed), spec, seed),
+        steps=lambda: _due(_steps(spec, found, model, streamed), spec, seed, sizing),
         sources=found.sources,
     )
 
 
-def _due(steps: Iterator[Step], spec: Spec, seed: int) -> Iterator[Step]:
-    """`steps` with the times at which an open loop sends them."""
+def _due(steps: Iterator[Step], spec: Spec, seed: int, sizing: Sizing) -> Iterator[Step]:
+    """`steps` with the times at which an open loop sends them, where their source did not say."""
     schedule = spec.schedule
-    if schedule.kind == "open":
-        yield from (
-            replace(step, due=due) for step, due in zip(steps, dues(schedule, f"{spec.name}/{seed}"), strict=False)
-        )
+    if schedule.kind == "open" and not isinstance(spec.source, Soak):
+        drawn = dues(schedule, f"{spec.name}/{seed}", sizing.alone)
+        yield from (replace(step, due=due) for step, due in zip(steps, drawn, strict=False))
     else:
         yield from steps
 
@@ -84,14 +83,23 @@ def _steps(spec: Spec, found: Content, model: str | None, stream: bool) -> Itera
     }
     common = {"model": model, "stream": stream, **sampling}
     for index, prompt in enumerate(found.prompts()):
-        sends = ((phase, name, place) for phase in spec.phases for place, name in enumerate(phase.names()))
+        phases = (phase for phase in spec.phases if prompt.phase in (None, phase.name))
+        sends = ((phase, name, place) for phase in phases for place, name in enumerate(phase.names()))
         requests = tuple(
             replace(one, id=f"{one.id}-{copy}", beside=True) if copy else one
             for phase, name, place in sends
             for copy, beside in enumerate((prompt, *prompt.beside))
             for one in (_request(index, beside, phase, name, place, common),)
         )
-        yield Step(index=index, label=prompt.label, requests=requests, session=prompt.session, think=prompt.think)
+        yield Step(
+            index=index,
+            label=prompt.label,
+            requests=requests,
+            session=prompt.session,
+            think=prompt.think,
+            due=prompt.due,
+            barrier=prompt.barrier,
+        )
 
 
 def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, common: Mapping[str, Any]) -> Request:

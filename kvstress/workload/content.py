@@ -16,10 +16,11 @@ from kvstress.workload import draws, text
 from kvstress.workload.agents import agents
 from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Agents, Fuzz, Levels, Ramp, Rounds, Spec, SpeedBench
+from kvstress.workload.format import Agents, Fuzz, Levels, Ramp, Rounds, Soak, Spec, SpeedBench
 from kvstress.workload.fuzz import fuzz
 from kvstress.workload.markers import facts
 from kvstress.workload.prompt import Content, Prompt, label
+from kvstress.workload.soak import soak
 
 Data = Mapping[str, DataFile]
 
@@ -43,6 +44,8 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
         return _levels(source, key, sizing)
     if isinstance(source, Fuzz):
         return fuzz(source, key, sizing)
+    if isinstance(source, Soak):
+        return soak(source, spec, key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
 
 

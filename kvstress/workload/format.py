@@ -200,7 +200,33 @@ class Fuzz(Table, frozen=True, kw_only=True, tag="fuzz", tag_field="kind"):
             raise ValueError(f"ids: the last ({self.ids[1]}) must not be smaller than the first ({self.ids[0]})")
 
 
-Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz
+class Soak(Table, frozen=True, kw_only=True, tag="soak", tag_field="kind"):
+    """One fixed prompt at fixed times (phase `probe`) over a load that never repeats itself for long (phase `load`).
+
+    The load's rate is the schedule's, which must be open. It pauses for each probe, which is asked alone.
+    """
+
+    contexts: Annotated[
+        tuple[Tokens, ...], Meta(min_length=1, description="sizes of the load's prompts, taken in turn")
+    ] = (500, 2_000)
+    spread: Annotated[
+        float, Meta(ge=0, le=0.9, description="each of them is shorter than its size by up to this fraction")
+    ] = 0.5
+    again: Annotated[
+        float, Meta(ge=0, le=1, description="share of the load that was sent a short while ago and is sent again")
+    ] = 0.25
+    probe: Annotated[Tokens, Meta(description="size of the fixed prompt")] = 1_000
+    probe_every: Annotated[Seconds, Meta(description="time between two probes")] = 60.0
+    facts: Annotated[
+        bool,
+        Meta(
+            description="each prompt tells three codes that nobody could guess and asks for one, so that an answer "
+            "shows what was lost or came from elsewhere"
+        ),
+    ] = True
+
+
+Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak
 
 
 class Phase(Table, frozen=True, kw_only=True):
@@ -260,6 +286,13 @@ class Schedule(Table, frozen=True, kw_only=True):
     ] = "closed"
     lanes: Annotated[int, Meta(ge=1, le=10_000, description="closed: how many steps are under way at a time")] = 1
     every: Annotated[Seconds | None, Meta(description="open: mean time between two steps; 0.1 is ten a second")] = None
+    load: Annotated[
+        Annotated[float, Meta(gt=0, le=100)] | None,
+        Meta(
+            description="open, instead of `every`: share of the time for which steps would keep a server busy that "
+            "answers one after the other; 0.6 is 60 % of that. How long one takes alone is measured before the first"
+        ),
+    ] = None
     arrivals: Annotated[
         Literal["constant", "poisson", "gamma"], Meta(description="open: how the times between steps vary")
     ] = "poisson"
@@ -269,8 +302,8 @@ class Schedule(Table, frozen=True, kw_only=True):
     ] = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse an open loop without a rate."""
-        if self.kind == "open" and self.every is None:
+        """Refuse an open loop without a rate, or with two."""
+        if self.kind == "open" and self.every is None and self.load is None:
             raise ValueError('an open schedule needs the mean time between steps: every = "2s"')
 
 
@@ -414,6 +447,8 @@ class Spec(Table, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse phase names that would make two requests, or two columns, the same."""
         names = self.phase_names()
+        if isinstance(self.source, Soak) and (sorted(names) != ["load", "probe"] or self.schedule.kind != "open"):
+            raise ValueError("a soak workload has two phases, load and probe, each sent once, and an open schedule")
         if isinstance(self.source, Fuzz) and len(names) > 1:
             raise ValueError("a fuzz workload has one phase, sent once: its operations decide what is sent again")
         for place, name in enumerate(names):

@@ -15,18 +15,20 @@ from kvstress.workload.format import Schedule
 _STEP = 1e-6
 
 
-def dues(schedule: Schedule, key: str) -> Iterator[float]:
+def dues(schedule: Schedule, key: str, alone: float | None = None) -> Iterator[float]:
     """Seconds after the start of the traffic at which steps 0, 1, 2, … are due; step 0 is due at 0.
 
-    `schedule.every` is the mean gap in seconds. constant: each gap is that; poisson: exponential gaps; gamma: gaps with
+    `schedule.every` is the mean gap in seconds; without it, it is what keeps a server that takes `alone` seconds for
+    each busy for `schedule.load` of the time (the utilisation of a queue: arrivals a second times seconds each); a
+    second where `alone` was not measured. constant: each gap is that; poisson: exponential gaps; gamma: gaps with
     the coefficient of variation `schedule.burstiness` (1 is Poisson, 0.5 calmer, 3 in bursts).
     """
-    assert schedule.every is not None
+    every = schedule.every or (1.0 if alone is None else alone) / (schedule.load or 1.0)
     gap = _GAPS[schedule.arrivals]
     due = 0.0
     for step in count():
         yield round(due / _STEP) * _STEP
-        due += schedule.every * gap(schedule.burstiness, f"{key}/arrival/{step}")
+        due += every * gap(schedule.burstiness, f"{key}/arrival/{step}")
 
 
 def _constant(burstiness: float, key: str) -> float:

@@ -14,6 +14,8 @@ class Prompt:
     `session`, `turn` and `think` (seconds before it) belong to turns of sessions. The prompts `beside` it leave at the
     same moment, in every phase. `raw` is the prompt of a plain completion, which is sent instead of a chat. `cancel`,
     `max_tokens` and `stream` are this prompt's own; None leaves them to the phase.
+    `phase` is the only one that it is sent in, None all of them; `due` is when, seconds after the start of the traffic.
+    `barrier`: it has the server to itself.
     """
 
     label: str
@@ -28,6 +30,9 @@ class Prompt:
     cancel: Cancel | None = None
     max_tokens: int | None = None
     stream: bool | None = None
+    phase: str | None = None
+    due: float | None = None
+    barrier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -206,3 +206,9 @@ def test_a_resumed_open_loop_does_not_wait_for_the_part_that_is_done() -> None:
 def test_an_open_loop_ends_with_its_duration() -> None:
     stop, left = opened((turn(n, None, due=float(n)) for n in count()), seconds=0.5, max_duration=4.5)
     assert (stop, len(left)) == (Stop.DURATION, 5)
+
+
+def test_a_barrier_in_an_open_loop_waits_for_those_before_it_and_makes_those_after_it_late() -> None:
+    steps = [turn(0, None, due=0.0), turn(1, None, due=1.0, barrier=True), turn(2, None, due=2.0)]
+    _, left = opened(iter(steps), seconds=4.0)
+    assert left == [("s0", 0.0, 0.0), ("s1", 1.0, 4.0), ("s2", 2.0, 8.0)]
