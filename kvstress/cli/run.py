@@ -115,6 +115,12 @@ def run_command(
     asides: Annotated[
         bool, typer.Option("--asides/--no-asides", help="Probes beside the workload.", rich_help_panel=_LOAD)
     ] = True,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=256, help="Processes that send and read, when one cannot keep up.", rich_help_panel=_LOAD
+        ),
+    ] = 1,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Steps at most.", rich_help_panel=_END)] = None,
     max_duration: Annotated[str | None, typer.Option(help="Such as 25m.", rich_help_panel=_END)] = None,
     time_scale: Annotated[
@@ -192,6 +198,7 @@ def run_command(
         trust_env=trust_env,
         ready_timeout=duration(ready_timeout),
         time_scale=time_scale,
+        workers=workers,
     )
     raise typer.Exit(_carry_out(options, json=json, quiet=quiet))
 

@@ -52,6 +52,7 @@ class RunOptions:
     trust_env: bool = False
     ready_timeout: float = 600.0
     time_scale: float = 1.0
+    workers: int = 1
     launching: Launching = field(default_factory=Launching)
 
     def __post_init__(self) -> None:
@@ -128,6 +129,7 @@ def _given(options: RunOptions) -> list[tuple[str, str | None]]:
         "--api-key-env": options.api_key_env,
         "--ca-file": options.ca_file,
         "--dialect": options.dialect,
+        "--workers": None if options.workers == 1 else options.workers,
         "--time-scale": None if options.time_scale == 1.0 else options.time_scale,
     }
     pairs += [(flag, str(value)) for flag, value in valued.items() if value is not None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from kvstress.client.wire import Wire, encode
+from kvstress.client.wire import encode
 from kvstress.core.events import Event, Lagged, RequestSent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Kind
@@ -20,6 +20,8 @@ from kvstress.store.rundir import RunWriter
 
 Clock = Callable[[], float]
 Watch = Callable[[Event], None]
+# As `Wire.send`.
+Send = Callable[..., Awaitable[Exchange]]
 
 
 class Recorder:
@@ -79,7 +81,7 @@ class Recorder:
         return None
 
 
-def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Request, float], Awaitable[Exchange]]:
+def dispatcher(send: Send, recorder: Recorder, clock: Clock) -> Callable[[Request, float], Awaitable[Exchange]]:
     """A function that sends one request and records both its halves; a cancelled one is recorded as CANCELLED."""
 
     async def dispatch(request: Request, due: float) -> Exchange:
@@ -89,7 +91,7 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
         recorder.emit(sent(request, body, stream, clock()))
         cancel = request.cancel
         try:
-            exchange = await wire.send(
+            exchange = await send(
                 request.id,
                 request.endpoint,
                 body,
@@ -110,16 +112,16 @@ def dispatcher(wire: Wire, recorder: Recorder, clock: Clock) -> Callable[[Reques
     return dispatch
 
 
-_TICK, _LAG = 0.1, 0.5
+LAG_TICK, LAG = 0.1, 0.5
 
 
 async def notice_lag(emit: Callable[[Event], None], clock: Clock) -> None:
     """Emit a `Lagged` whenever this process stood still for half a second: what it timed meanwhile proves nothing."""
     while True:
         before = clock()
-        await anyio.sleep(_TICK)
-        late = clock() - before - _TICK
-        if late > _LAG:
+        await anyio.sleep(LAG_TICK)
+        late = clock() - before - LAG_TICK
+        if late > LAG:
             emit(Lagged(at=clock(), seconds=late))
 
 

@@ -35,7 +35,16 @@ from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
 from kvstress.harness.resume import Cut, fresh_path, same_server, where_it_stopped
-from kvstress.harness.target import FirstLook, first_look, launch_command, serving, target, wire_to, with_twin
+from kvstress.harness.sending import sending
+from kvstress.harness.target import (
+    FirstLook,
+    first_look,
+    launch_command,
+    serving,
+    target,
+    wire_to,
+    with_twin,
+)
 from kvstress.metrics.scrape import Scraper
 from kvstress.oracles.judge import Judge
 from kvstress.store import rundir
@@ -164,6 +173,7 @@ async def _reached(
     async with (
         serving(options, prepared.path, clock, recorder.emit, lambda: recorder.failed) as url,
         wire_to(url, options, clock) as wire,
+        sending(url, options, wire, clock, recorder.emit) as send,
     ):
         look = await first_look(wire, url, options.model)
         await twin_answers(options, clock)
@@ -181,7 +191,7 @@ async def _reached(
             look=look,
             start=start,
             recorder=recorder,
-            dispatch=dispatcher(wire, recorder, clock),
+            dispatch=dispatcher(send, recorder, clock),
             scraper=scraper,
             clock=clock,
         )

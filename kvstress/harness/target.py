@@ -107,14 +107,18 @@ def launch_command(options: RunOptions) -> str | None:
 
 def wire_to(url: str, options: RunOptions, clock: Clock, timeout: float | None = None) -> Wire:
     """A client for `url` with the run's headers, certificate and deadline."""
-    return Wire(
-        url,
-        headers=options.headers,
-        ca_file=options.ca_file,
-        timeout=options.timeout if timeout is None else timeout,
-        clock=clock,
-        trust_env=options.trust_env,
-    )
+    return Wire(**wire_settings(url, options, timeout), clock=clock)
+
+
+def wire_settings(url: str, options: RunOptions, timeout: float | None = None) -> dict[str, Any]:
+    """What a client for `url` is made of, but for its clock."""
+    return {
+        "base_url": url,
+        "headers": dict(options.headers),
+        "ca_file": options.ca_file,
+        "timeout": options.timeout if timeout is None else timeout,
+        "trust_env": options.trust_env,
+    }
 
 
 async def answers(url: str, options: RunOptions, clock: Clock) -> bool:

@@ -91,6 +91,7 @@ def _options(given: argparse.Namespace) -> RunOptions:
         model=given.model,
         settings=dict(pair.split("=", 1) for pair in given.set),
         max_steps=given.steps,
+        workers=given.workers,
         keep_going=True,
         asides=False,
         record=Record.FULL,
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--model", default="every-20ms")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--events", type=int, required=True)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--accuracy", action="store_true")
     given = parser.parse_args()

@@ -124,6 +124,17 @@ def test_a_launched_server_is_driven_and_stopped(stream: str, tmp_path: Path) ->
     assert (tmp_path / "run" / "server.log").is_file()
 
 
+def test_a_run_of_two_workers_is_one_run_that_comes_to_the_same(tmp_path: Path) -> None:
+    with pages(healthy()) as url:
+        words = ("--server", url, "--workload", "ramp", "--set", "end=2k", "--set", "source.steps=3", "--quiet")
+        one, two = (kvstress("run", *words, "--workers", n, "--out", n, cwd=tmp_path) for n in ("1", "2"))
+    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
+    assert (tmp_path / "1" / "verdict.json").read_bytes() == (tmp_path / "2" / "verdict.json").read_bytes()
+    sent = [[event["body_sha256"] for event in events(tmp_path / n, "request-sent")] for n in ("1", "2")]
+    assert sent[0] == sent[1]
+    assert events(tmp_path / "2", "exchange")[-1]["kind"] == "ok"
+
+
 def test_a_server_without_metrics_is_driven_and_its_pool_is_not_known(tmp_path: Path) -> None:
     with pages(healthy()) as url:
         words = ("--server", url, "--workload", "ramp", "--set", "end=2k", "--set", "source.steps=3", "--out", "run")
