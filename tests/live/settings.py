@@ -68,7 +68,11 @@ HEALTHY = (
 _RECURRENT = (
     _sends("resend", "contexts=512,1k,2k", steps=9),
     _sends("poolwrap", "contexts=1k,2k", "prompts=10", "rounds=3", "logprobs=3"),
-    _sends("agents", "sessions=4", "turns=6", "system=512", "observation=256", "logprobs=3"),
+    _sends(
+        "agents",
+        *("sessions=4", "turns=6", "system=512", "observation=256", "logprobs=3"),
+        *("aside.cold=24", "aside.max_requests=40"),
+    ),
     _sends("fuzz", "operations=180", "longest=2k"),
 )
 
