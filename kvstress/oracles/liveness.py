@@ -48,6 +48,7 @@ class Liveness:
         self._lags: deque[Lagged] = deque(maxlen=64)
         self._stalled_since: float | None = None
         self._stalls = 0
+        self._told = False
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
         match event:
@@ -62,7 +63,7 @@ class Liveness:
             case ServerEvent(change=ServerChange.EXITED) if self._exits:
                 return (self._exited(event),)
             case Exchange():
-                self._stalled_since = None
+                self._stalled_since, self._told = None, False
                 beside = self._open.pop(event.request, 0)
                 return () if asked is None else self._answered(event, asked, max(beside, len(self._open)))
         return ()
@@ -127,13 +128,13 @@ class Liveness:
     def _queue(self, sample: Sample) -> tuple[Finding, ...]:
         stuck = bool(self._open) and sample.running == 0 and (sample.waiting or 0) > 0
         if not stuck:
-            self._stalled_since, self._stalls = None, 0
+            self._stalled_since, self._stalls, self._told = None, 0, False
             return ()
         if self._stalled_since is None:
             self._stalled_since, self._stalls = sample.at, 0
         self._stalls += 1
         took = sample.at - self._stalled_since
-        if took < self._stall_budget or self._stalls < 3:
+        if took < self._stall_budget or self._stalls < 3 or self._told:
             return ()
         self._stalled_since, self._stalls = None, 0
         lag = sum(one.seconds for one in self._lags if sample.at - took <= one.at)
@@ -142,6 +143,8 @@ class Liveness:
         asked = tuple(self._open)[:8]
         limit = show_duration(self._stall_budget)
         verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
+        # One stall is one finding, however long the run waits for the requests in it.
+        self._told = not ours
         return (found(NAME, verdict, "stall", what, step=self._step, measured=what, limit=limit, evidence=asked),)
 
     def _exited(self, event: ServerEvent) -> Finding:

@@ -301,6 +301,13 @@ def waiting(at: float, running: float = 0.0, count: float = 2.0) -> Sample:
 def test_liveness_finds_a_queue_that_nobody_serves() -> None:
     asked = sent(0)
     assert keys(Liveness, [asked, *(waiting(at) for at in (0.0, 30.0, 61.0))]) == ["stall"]
-    assert keys(Liveness, [asked, *(waiting(at, running=1) for at in (0.0, 30.0, 61.0))]) == []
     assert keys(Liveness, [waiting(at) for at in (0.0, 30.0, 61.0)]) == [], "not ours"
+    assert keys(Liveness, [asked, *(waiting(at, running=1) for at in (0.0, 30.0, 61.0))]) == []
     assert keys(Liveness, [asked, waiting(0.0), waiting(30.0), waiting(40.0, 1), waiting(61.0)]) == []
+
+
+def test_a_queue_that_is_not_served_for_ten_minutes_is_one_finding_and_a_second_stall_another() -> None:
+    first: list[Event] = [sent(0), *(waiting(30.0 * turn) for turn in range(20))]
+    assert keys(Liveness, first) == ["stall"]
+    second = [waiting(600.0, running=1), *(waiting(630.0 + 30.0 * turn) for turn in range(4))]
+    assert keys(Liveness, [*first, *second]) == ["stall", "stall"]
