@@ -7,13 +7,25 @@ import typer
 workloads_app = typer.Typer(help="List, show and check workloads.", no_args_is_help=True)
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _print(value: object) -> None:
+    from json import dumps
+
+    typer.echo(dumps(value, indent=2, ensure_ascii=False))
+
+
 @workloads_app.command("list")
-def list_command() -> None:
+def list_command(json: Json = False) -> None:
     """Name each shipped workload and the bug it hunts."""
     from kvstress.harness.catalogue import shipped
 
-    for name, hunts in shipped():
-        typer.echo(f"{name:<14} {hunts}")
+    if json:
+        _print(shipped())
+        return
+    for one in shipped():
+        typer.echo(f"{one['name']:<14} {one['hunts']}")
 
 
 @workloads_app.command("show")
@@ -21,18 +33,28 @@ def show_command(
     name: Annotated[str, typer.Argument(help="A shipped workload's name, or a .toml file.")],
     steps: Annotated[int, typer.Option(min=0, help="Also print the first steps as they would be sent.")] = 0,
     seed: Annotated[int, typer.Option(help="Same seed, same prompts.")] = 0,
+    json: Json = False,
 ) -> None:
     """Print a workload's file, and what it would send, without a server."""
-    from kvstress.harness.catalogue import preview
+    from kvstress.harness.catalogue import preview, whole
 
+    if json:
+        _print(whole(name, steps=steps, seed=seed))
+        return
     for line in preview(name, steps=steps, seed=seed):
         typer.echo(line)
 
 
 @workloads_app.command("validate")
-def validate_command(names: Annotated[list[str], typer.Argument(help="Names or .toml files.")]) -> None:
-    """Check workload files; exit code 2 names the first mistake."""
-    from kvstress.harness.catalogue import check
+def validate_command(
+    names: Annotated[list[str], typer.Argument(help="Names or .toml files.")], json: Json = False
+) -> None:
+    """Check workload files; exit code 2 names the first mistake (with --json, each one's)."""
+    from kvstress.harness.catalogue import check, checked
 
+    if json:
+        found = checked(names)
+        _print(found)
+        raise typer.Exit(0 if all(one["ok"] for one in found) else 2)
     for name in names:
         typer.echo(f"{name}: {check(name)}")
