@@ -38,6 +38,7 @@ class Facts:
     """Where the failure was seen: the run, what judged it, and the server.
 
     `aside` are the workload's settings of what is asked after the traffic, where the failure was only seen then.
+    `planned` are prompt tokens as the run planned them, by the digest of the one text that the prompt consists of.
     `capacity` is the KV pool in tokens at the failure; `knob` and `value` the launch option that was made smaller.
     """
 
@@ -51,6 +52,7 @@ class Facts:
     timeout: float
     time_scale: float = 1.0
     sends_done: bool | None = None
+    planned: Mapping[str, int] = field(default_factory=dict)
     aside: Mapping[str, Any] | None = None
     model: str | None = None
     software: str | None = None

@@ -25,6 +25,7 @@ from kvstress.core.repro import Failure
 from kvstress.core.sizing import ASSUMED
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.harness import inputs
+from kvstress.harness.replayed import digest, words
 from kvstress.oracles.judge import Judge
 from kvstress.store import bodies
 from kvstress.store.rundir import read_events, read_manifest
@@ -43,8 +44,8 @@ _SIZING = re.compile(r"sizing text seed=(\d+) number=(\d+) units=(\d+)")
 class Recorded:
     """A failed run, ready to be shrunk. `private` is true when its texts came from somebody's data files.
 
-    `tokens` says how many prompt tokens the server counted for a text, where it was the whole prompt. `twin`: a second
-    process was asked as well.
+    `tokens` says how many prompt tokens the server counted for a text, where it was the whole prompt; `planned` what
+    the plan meant it to have, by the text's digest. `twin`: a second process was asked as well.
     """
 
     manifest: Manifest
@@ -53,6 +54,7 @@ class Recorded:
     private: bool
     twin: bool
     tokens: Mapping[str, int]
+    planned: Mapping[str, int]
 
 
 def recorded(run: Path, data: Path | None) -> Recorded:
@@ -76,6 +78,7 @@ def recorded(run: Path, data: Path | None) -> Recorded:
         private=bool(manifest.sources),
         twin=twin,
         tokens=_counted(case, answers),
+        planned=_planned_sizes(case, sent),
     )
 
 
@@ -86,6 +89,15 @@ def _counted(case: Case, answers: Mapping[str, Exchange]) -> dict[str, int]:
         if len(names) == 1 and usage is not None and usage.prompt_tokens is not None:
             counted.setdefault(names[0], usage.prompt_tokens)
     return counted
+
+
+def _planned_sizes(case: Case, sent: list[RequestSent]) -> dict[str, int]:
+    """Planned tokens by text: an oracle that holds the server's count against the plan needs them in a replay too."""
+    sizes = {event.request: event.tokens for event in sent}
+    alone = ((tuple(pieces(request.body)), sizes.get(request.id)) for request in case.requests)
+    return {
+        digest(words(case.texts[names[0]])): tokens for names, tokens in alone if len(names) == 1 and tokens is not None
+    }
 
 
 def _schedule(manifest: Manifest) -> str:

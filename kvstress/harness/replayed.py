@@ -18,7 +18,6 @@ from kvstress.core.errors import CannotJudgeError
 from kvstress.core.markers import SLOTS, Markers
 from kvstress.core.plan import Limits, Plan, Request, Step
 from kvstress.core.repro import Facts
-from kvstress.core.sizing import Sizing
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared
 from kvstress.oracles.foreign import numbers
@@ -39,16 +38,19 @@ def words(one: Text) -> str:
     return text.prompt(one.key, one.mark, one.units) if one.words is None else one.words
 
 
-def prepared(
-    case: Case, facts: Facts, options: RunOptions, path: Path, *, sizing: Sizing | None, pages: bool, command: str
-) -> Prepared:
+def digest(text: str) -> str:
+    """Names a text in `Facts.planned`: one that was made shorter has no planned size any more."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def prepared(case: Case, facts: Facts, options: RunOptions, path: Path, *, pages: bool, command: str) -> Prepared:
     """A run of `case` in `path`. CannotJudgeError when one of its texts was withheld."""
     missing = [name for name in sorted({n for r in case.requests for n in pieces(r.body)}) if name not in case.texts]
     if missing:
         raise CannotJudgeError(
             f"the reproducer lacks the text {missing[0]}, which is private and was left out: shrink with --keep-text"
         )
-    steps = _numbered(case, sizing, Markers(f"{facts.workload}/{facts.seed}"))
+    steps = _numbered(case, facts.planned, Markers(f"{facts.workload}/{facts.seed}"))
     return Prepared(
         options=replace(options, out=path, overwrite=True, asides=facts.aside is not None, workload=facts.workload),
         spec=_spec(facts),
@@ -92,31 +94,37 @@ def _plan(case: Case, facts: Facts, steps: tuple[Step, ...], model: str | None) 
     )
 
 
-def _numbered(case: Case, sizing: Sizing | None, markers: Markers) -> tuple[Step, ...]:
+def _numbered(case: Case, planned: Mapping[str, int], markers: Markers) -> tuple[Step, ...]:
     """The steps as they are sent, numbered from 0."""
     whole = {name: words(one) for name, one in case.used().items()}
     return tuple(
         replace(
             step,
             index=index,
-            requests=tuple(_filled(index, request, case, whole, sizing, markers) for request in step.requests),
+            requests=tuple(_filled(index, request, case, whole, planned, markers) for request in step.requests),
         )
         for index, step in enumerate(case.steps)
     )
 
 
 def _filled(
-    index: int, request: Request, case: Case, whole: Mapping[str, str], sizing: Sizing | None, markers: Markers
+    index: int,
+    request: Request,
+    case: Case,
+    whole: Mapping[str, str],
+    planned: Mapping[str, int],
+    markers: Markers,
 ) -> Request:
     body = mapped(request.body, lambda value: whole[value.name] if isinstance(value, Piece) else value)
-    made = [case.texts[name] for name in pieces(request.body)]
+    names = tuple(pieces(request.body))
+    made = [case.texts[name] for name in names]
     return replace(
         request,
         id=_renamed(request.id, index),
         step=index,
         body=body,
         recipe=_recipe(made, body) + told(request.recipe, _prompt(body), markers),
-        tokens=_planned(made, sizing),
+        tokens=planned.get(digest(whole[names[0]])) if len(names) == 1 else None,
     )
 
 
@@ -150,13 +158,6 @@ def _renamed(name: str, index: int) -> str:
     """`s14.warm` as `s3.warm`; a request of no step keeps its own name behind the step's."""
     own = name.rpartition(".")[2] if name.startswith("s") and name.partition(".")[0][1:].isdecimal() else name
     return f"s{index}.{own}"
-
-
-def _planned(made: list[Text], sizing: Sizing | None) -> int | None:
-    """The planned prompt tokens, where one generated text is the whole prompt and the sizing was measured."""
-    if sizing is None or sizing.how == "assumed" or len(made) != 1 or made[0].words is not None:
-        return None
-    return round(sizing.overhead + sizing.per_unit * made[0].units)
 
 
 def _for_model(step: Step, model: str | None) -> Step:

@@ -150,6 +150,7 @@ def _facts(found: Recorded, asked: ShrinkOptions) -> Facts:
         timeout=options.timeout,
         time_scale=options.time_scale,
         sends_done=manifest.target.sends_done,
+        planned=found.planned,
         aside=dict(aside) if after and isinstance(aside, Mapping) else None,
         model=manifest.target.model,
         software=manifest.target.software,

@@ -205,7 +205,7 @@ async def probed(
 
     Raises Interrupted; CannotJudgeError when no server came.
     """
-    run = prepared(case, facts, options, path, sizing=None, pages=pages, command=f"kvstress replay {path.parent}")
+    run = prepared(case, facts, options, path, pages=pages, command=f"kvstress replay {path.parent}")
     result = await carry_out(run, view)
     if result.exit_code == Interrupted.exit_code:
         raise Interrupted("interrupted: the same command goes on from the probes that are stored")
