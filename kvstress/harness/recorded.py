@@ -17,11 +17,12 @@ from kvstress.client.wire import encode
 from kvstress.core.case import Case, Piece, Text, mapped, pieces
 from kvstress.core.cold import is_at_twin
 from kvstress.core.errors import CannotJudgeError, UsageError
-from kvstress.core.events import RequestSent
+from kvstress.core.events import PageRead, RequestSent, RunEnded
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
 from kvstress.core.plan import Origin, Plan, Request, Schedule, Step, resolve
 from kvstress.core.repro import Failure
+from kvstress.core.sample import Sample
 from kvstress.core.sizing import ASSUMED
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.harness import inputs
@@ -45,7 +46,8 @@ class Recorded:
     """A failed run, ready to be shrunk. `private` is true when its texts came from somebody's data files.
 
     `tokens` says how many prompt tokens the server counted for a text, where it was the whole prompt; `planned` what
-    the plan meant it to have, by the text's digest. `twin`: a second process was asked as well.
+    the plan meant it to have, by the text's digest. `twin`: a second process was asked as well. `after`:
+    the failure was only seen when the traffic was over.
     """
 
     manifest: Manifest
@@ -53,6 +55,7 @@ class Recorded:
     failure: Failure
     private: bool
     twin: bool
+    after: bool
     tokens: Mapping[str, int]
     planned: Mapping[str, int]
 
@@ -60,7 +63,7 @@ class Recorded:
 def recorded(run: Path, data: Path | None) -> Recorded:
     """Read the failed run at `run`. UsageError when it did not fail, CannotJudgeError when a text is missing."""
     manifest = read_manifest(run)
-    sent, answers, finding, twin = _up_to_failure(run, manifest)
+    sent, answers, finding, twin, after = _up_to_failure(run, manifest)
     failure = Failure(
         signature=finding.signature,
         oracle=finding.oracle,
@@ -77,6 +80,7 @@ def recorded(run: Path, data: Path | None) -> Recorded:
         failure=failure,
         private=bool(manifest.sources),
         twin=twin,
+        after=after,
         tokens=_counted(case, answers),
         planned=_planned_sizes(case, sent),
     )
@@ -105,14 +109,15 @@ def _schedule(manifest: Manifest) -> str:
     return str(schedule.get("kind", "closed")) if isinstance(schedule, Mapping) else "closed"
 
 
-def _up_to_failure(run: Path, manifest: Manifest) -> tuple[list[RequestSent], dict[str, Exchange], Finding, bool]:
-    """What was sent until the first failure was seen, the answers by request, that failure, whether there is a twin."""
+def _up_to_failure(run: Path, manifest: Manifest) -> tuple[list[RequestSent], dict[str, Exchange], Finding, bool, bool]:
+    """What was sent until the first failure was seen, the answers by request, that failure; and `twin` and `after`."""
     judge = Judge(manifest)
     sent: list[RequestSent] = []
     answers: dict[str, Exchange] = {}
-    twin = False
+    twin = after = False
     for event in read_events(run):
         findings = judge.see(event)
+        after = after or isinstance(event, RunEnded | PageRead) or (isinstance(event, Sample) and event.why == "end")
         if isinstance(event, RequestSent) and event.origin is not Origin.ASIDE:
             sent.append(event)
         elif isinstance(event, RequestSent):
@@ -121,7 +126,7 @@ def _up_to_failure(run: Path, manifest: Manifest) -> tuple[list[RequestSent], di
             answers[event.request] = event
         failed = next((finding for finding in findings if finding.verdict is Verdict.FAIL), None)
         if failed is not None:
-            return sent, answers, failed, twin
+            return sent, answers, failed, twin, after
     verdict = judge.judgement().verdict.name
     raise UsageError(f"{run} did not fail (its verdict is {verdict}): there is nothing to shrink")
 

@@ -138,7 +138,7 @@ def _fresh(asked: ShrinkOptions) -> None:
 def _facts(found: Recorded, asked: ShrinkOptions) -> Facts:
     manifest, options = found.manifest, asked.options
     aside = manifest.parameters.get("aside")
-    after = found.case.failing is None or (found.twin and found.failure.oracle in COMPARES)
+    after = found.after or found.case.failing is None or (found.twin and found.failure.oracle in COMPARES)
     return Facts(
         kvstress=__version__,
         run=manifest.run,
