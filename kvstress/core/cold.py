@@ -4,6 +4,7 @@ The best is another process of the same server that never saw the traffic. Salts
 the server under test itself, and could disturb what is tested. Failing all, a prompt's first sending was cold too.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 TWIN = "twin"
@@ -44,6 +45,6 @@ def without_cache(body: dict[str, Any], how: str, salt: str) -> dict[str, Any]:
     return body | extra.get(how, {})
 
 
-def unsalted(options: dict[str, Any]) -> dict[str, Any]:
+def unsalted(options: Mapping[str, Any]) -> dict[str, Any]:
     """What a request asked for beside the means of being cold."""
     return {key: value for key, value in options.items() if key not in ("cache_salt", "cache_prompt")}

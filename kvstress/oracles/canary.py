@@ -19,6 +19,7 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.oracles.ledger import MEMORY
 from kvstress.oracles.oracle import found
+from kvstress.oracles.recent import Recent
 from kvstress.oracles.right import Right
 from kvstress.oracles.shift import Shift, fisher
 
@@ -32,7 +33,7 @@ class Canary:
 
     def __init__(self, manifest: Manifest) -> None:
         self._right = Right(manifest)
-        self._known: dict[str, None] = {}
+        self._known: Recent[str, None] = Recent()
         self._asked: dict[bool, int] = {True: 0, False: 0}
         self._wrong: dict[bool, int] = {True: 0, False: 0}
         self._shifts = {True: Shift(), False: Shift()}
@@ -45,8 +46,7 @@ class Canary:
             return ()
         cold = asked.recipe not in self._known or means(asked.phase) is not None
         self._known[asked.recipe] = None
-        if len(self._known) > MEMORY:
-            del self._known[next(iter(self._known))]
+        self._known.trim(MEMORY)
         wrong = self._right.wrong(event, asked)
         return () if wrong is None else self._count(cold, wrong, asked, code, event.text)
 

@@ -51,10 +51,12 @@ class Degen:
         if asked.origin is Origin.SIZING or _shaped(asked):
             return ()
         texts = [choice for choice in event.choices if len(choice.text) >= _LONG or len(choice.logprobs or ()) >= _LONG]
-        faults = [fault for choice in texts if (fault := degenerate(choice))]
         if not texts or self._told:
             return ()
-        turned = self._turned(texts, bool(faults)) if means(asked.phase) is None else None
+        floods = [flood(choice) for choice in texts]
+        found_in = zip(texts, floods, strict=True)
+        faults = [fault for choice, flooded in found_in if (fault := flooded or _repeats(choice))]
+        turned = self._turned(any(floods), bool(faults)) if means(asked.phase) is None else None
         against = self._cold.add(asked, bool(faults))
         if turned is None and not against:
             return ()
@@ -66,9 +68,9 @@ class Degen:
         what = f"answers turned into noise: {faults[0] if faults else 'warm ones'} ({share})"
         return (found(NAME, Verdict.FAIL, "noise", what, asked=asked, measured=share, limit=limit),)
 
-    def _turned(self, texts: list[Choice], noisy: bool) -> Shift | None:
+    def _turned(self, flooding: bool, noisy: bool) -> Shift | None:
         """The count by which answers have turned into noise, if they have."""
-        flooded = self._floods.add(any(map(flood, texts)))
+        flooded = self._floods.add(flooding)
         if self._noise.add(noisy):
             return self._noise
         return self._floods if flooded else None
@@ -76,8 +78,12 @@ class Degen:
 
 def degenerate(choice: Choice) -> str | None:
     """What is wrong with the answer's statistics, in words; None for text that could be language."""
+    return flood(choice) or _repeats(choice)
+
+
+def _repeats(choice: Choice) -> str | None:
     tokens = [token.token for token in choice.logprobs or ()][:_MOST]
-    return flood(choice) or _packs(choice.text[:_MOST]) or _one_token(tokens)
+    return _packs(choice.text[:_MOST]) or _one_token(tokens)
 
 
 def flood(choice: Choice) -> str | None:
@@ -86,7 +92,7 @@ def flood(choice: Choice) -> str | None:
     packed = text.replace(" ", "").replace("\n", "")
     if (run := max(_longest(tokens), _longest(packed) if _may_run(packed) else 0)) >= RUN:
         return f"one token {run} times in a row"
-    if _RESERVED.search(text):
+    if "<" in text and _RESERVED.search(text):
         return "a reserved token spelt out"
     blanks = len(text) - sum(map(len, text.split()))
     if text and (blanks >= _BLANK * len(text) or len(text) - len(text.rstrip()) > _TAIL):

@@ -27,6 +27,7 @@ from kvstress.oracles.degen import Degen
 from kvstress.oracles.empty import Empty
 from kvstress.oracles.foreign import Foreign
 from kvstress.oracles.health import Health
+from kvstress.oracles.hearing import DEAF_TO
 from kvstress.oracles.liveness import Liveness
 from kvstress.oracles.logprob import Logprob
 from kvstress.oracles.metric import Metric
@@ -91,6 +92,10 @@ class Judge:
     def __init__(self, manifest: Manifest) -> None:
         armed = set(manifest.oracles)
         self._oracles: list[tuple[str, Oracle]] = [(name, make(manifest)) for name, make in ORACLES if name in armed]
+        self._hearing = {
+            kind: [(name, oracle) for name, oracle in self._oracles if name not in deaf]
+            for kind, deaf in DEAF_TO.items()
+        }
         self._fill = PoolFillFold()
         self._coverage = CoverageFold(manifest.coverage)
         self._open: dict[str, RequestSent] = {}
@@ -114,13 +119,18 @@ class Judge:
     def see(self, event: Event) -> tuple[Finding, ...]:
         """Take in one event; returns the findings it led to."""
         asked = self._join(event)
-        oracles = self._oracles
+        oracles = self._hearing.get(type(event), self._oracles)
         if _at_twin(event, asked):
             oracles = [(name, oracle) for name, oracle in oracles if name in COMPARES]
         else:
             self._fill.see(event)
             self._coverage.see(event)
-        findings = tuple(finding for name, oracle in oracles for finding in self._ask(name, oracle, event, asked))
+        findings: tuple[Finding, ...] = ()
+        for name, oracle in oracles:
+            try:
+                findings += oracle.see(event, asked)
+            except Exception as crash:  # noqa: BLE001 - a crashed oracle is "unknown", never a verdict about the server
+                findings += (_crashed(name, crash, asked),)
         for finding in findings:
             self._keep(finding, asked)
         self._count(event, asked)
@@ -148,20 +158,6 @@ class Judge:
                 self._outcomes[Outcome.LOST] += 1
             self._open[event.request] = event
         return self._open.pop(event.request, None) if isinstance(event, Exchange) else None
-
-    def _ask(self, name: str, oracle: Oracle, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
-        try:
-            return oracle.see(event, asked)
-        except Exception as crash:  # noqa: BLE001 - a crashed oracle is "unknown", never a verdict about the server
-            return (
-                Finding(
-                    oracle=name,
-                    verdict=Verdict.INCONCLUSIVE,
-                    signature=f"{name}:crashed:{type(crash).__name__}",
-                    step=asked.step if asked else None,
-                    summary=f"the oracle itself failed and judged nothing here: {type(crash).__name__}: {crash}",
-                ),
-            )
 
     def _keep(self, finding: Finding, asked: RequestSent | None) -> None:
         # The first failure is kept whatever the caps say: the verdict's sentence is about it.
@@ -194,6 +190,16 @@ class Judge:
             self._steps += 1
         elif isinstance(event, RunEnded):
             self._ended = event
+
+
+def _crashed(name: str, crash: Exception, asked: RequestSent | None) -> Finding:
+    return Finding(
+        oracle=name,
+        verdict=Verdict.INCONCLUSIVE,
+        signature=f"{name}:crashed:{type(crash).__name__}",
+        step=asked.step if asked else None,
+        summary=f"the oracle itself failed and judged nothing here: {type(crash).__name__}: {crash}",
+    )
 
 
 def _at_twin(event: Event, asked: RequestSent | None) -> bool:

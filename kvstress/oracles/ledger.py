@@ -14,6 +14,7 @@ from kvstress.core.exchange import Exchange
 from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
 from kvstress.core.sample import Sample
+from kvstress.oracles.recent import Recent
 
 # Prompts and sessions remembered; the oldest is forgotten first, and then counts as new.
 MEMORY = 65_536
@@ -65,13 +66,16 @@ class Ledger:
 
     def __init__(self) -> None:
         self.open: dict[str, RequestSent] = {}
-        self._prompts: dict[str, First] = {}
-        self._sessions: dict[str, int] = {}
+        self._prompts: Recent[str, First] = Recent()
+        self._sessions: Recent[str, int] = Recent()
 
     def see(self, event: Event) -> Answered | None:
         """Take in one event; the request that it ended, if it did."""
         if isinstance(event, RequestSent):
-            _remember(self.open, event.request, event)
+            self.open.pop(event.request, None)
+            self.open[event.request] = event
+            if len(self.open) > MEMORY:
+                del self.open[next(iter(self.open))]
         elif isinstance(event, StepStarted):
             # A step that starts again (a resumed run) sends its requests anew: those in flight at the kill never end.
             self.open = {name: sent for name, sent in self.open.items() if sent.step != event.step}
@@ -135,8 +139,7 @@ def totals(sample: Sample) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _remember(memory: dict[str, _Value], key: str, value: _Value) -> None:
+def _remember(memory: Recent[str, _Value], key: str, value: _Value) -> None:
     memory.pop(key, None)
     memory[key] = value
-    if len(memory) > MEMORY:
-        del memory[next(iter(memory))]
+    memory.trim(MEMORY)

@@ -5,7 +5,8 @@ wire facts only and most questions are about what was asked.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 from kvstress.core.events import Event, RequestSent
@@ -79,10 +80,16 @@ def patience(manifest: Manifest, seconds: float, *, least: float) -> float:
     return max(seconds * manifest.time_scale, least)
 
 
-def options(asked: RequestSent) -> dict[str, Any]:
-    """What the request asked for beside its prompt; empty where it was not recorded."""
+def options(asked: RequestSent) -> Mapping[str, Any]:
+    """What the request asked for beside its prompt; empty where it was not recorded. Not to be changed."""
+    return _read(asked.options)
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> Mapping[str, Any]:
+    """Kept, because the requests of a phase say the same and nine oracles ask about each of them."""
     try:
-        read = json.loads(asked.options) if asked.options else {}
+        read = json.loads(text) if text else {}
     except ValueError:
         return {}
     return read if isinstance(read, dict) else {}

@@ -22,6 +22,7 @@ from kvstress.core.plan import Origin
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.oracles.ledger import MEMORY
 from kvstress.oracles.oracle import found
+from kvstress.oracles.recent import Recent
 from kvstress.oracles.right import Right
 from kvstress.oracles.shift import fisher
 
@@ -38,7 +39,7 @@ class Residue:
 
     def __init__(self, manifest: Manifest) -> None:
         self._right = Right(manifest)
-        self._lengths: dict[str, int] = {}
+        self._lengths: Recent[str, int] = Recent()
         self._distinct: set[int] = set()
         self._bad: Counter[int] = Counter()
         self._all: Counter[int] = Counter()
@@ -62,8 +63,7 @@ class Residue:
         if counted is None or counted <= 0:
             return self._lengths.get(asked.recipe)
         self._lengths[asked.recipe] = counted
-        if len(self._lengths) > MEMORY:
-            del self._lengths[next(iter(self._lengths))]
+        self._lengths.trim(MEMORY)
         return counted
 
     def _conclude(self) -> tuple[Finding, ...]:

@@ -10,6 +10,7 @@ Noisy when: the cap on tokens cuts the answer (`length`: not looked at); when a 
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from kvstress.core.events import Event, RequestSent
@@ -57,7 +58,7 @@ class Struct:
         return (found(NAME, Verdict.FAIL, "became invalid", f"{wrong} ({share})", asked=asked, measured=share),)
 
 
-def _promise(wanted: dict[str, Any]) -> str | None:
+def _promise(wanted: Mapping[str, Any]) -> str | None:
     """What was promised: schema, tool (forced), json or auto; None for free text."""
     shape, choice = wanted.get("response_format"), wanted.get("tool_choice")
     kind = shape.get("type") if isinstance(shape, dict) else None
@@ -71,7 +72,7 @@ def _promise(wanted: dict[str, Any]) -> str | None:
     return None if choice == "none" else "auto"
 
 
-def _fault(promise: str, wanted: dict[str, Any], choice: Choice) -> str | None:
+def _fault(promise: str, wanted: Mapping[str, Any], choice: Choice) -> str | None:
     if promise in ("tool", "auto"):
         return _tool_fault(promise, wanted, choice)
     try:
@@ -83,7 +84,7 @@ def _fault(promise: str, wanted: dict[str, Any], choice: Choice) -> str | None:
     return f"the JSON does not fit its schema: {where}" if where else None
 
 
-def _tool_fault(promise: str, wanted: dict[str, Any], choice: Choice) -> str | None:
+def _tool_fault(promise: str, wanted: Mapping[str, Any], choice: Choice) -> str | None:
     try:
         calls = json.loads(choice.tool_calls) if choice.tool_calls else []
     except ValueError:

@@ -21,6 +21,7 @@ from kvstress.core.units import show_tokens
 from kvstress.core.verdict import Finding, Verdict
 from kvstress.oracles.ledger import MEMORY
 from kvstress.oracles.oracle import found, options
+from kvstress.oracles.recent import Recent
 
 NAME = "USAGE"
 
@@ -32,7 +33,7 @@ class UsageSums:
 
     def __init__(self, manifest: Manifest) -> None:
         del manifest
-        self._prompts: dict[str, int] = {}
+        self._prompts: Recent[str, int] = Recent()
         self._sized: set[int] = set()
 
     def see(self, event: Event, asked: RequestSent | None) -> tuple[Finding, ...]:
@@ -55,8 +56,7 @@ class UsageSums:
             return
         before = self._prompts.pop(asked.body_sha256, counted)
         self._prompts[asked.body_sha256] = counted
-        if len(self._prompts) > MEMORY:
-            del self._prompts[next(iter(self._prompts))]
+        self._prompts.trim(MEMORY)
         if before != counted:
             what = f"the same bytes were {before:,} prompt tokens before and are {counted:,} now"
             yield "prompt changed", what, "equal prompts, equal counts"
