@@ -6,7 +6,7 @@ decoding a chunk carries several tokens. A non-streamed answer has no TTFT: its 
 comes with its last.
 """
 
-from itertools import pairwise
+from operator import sub
 
 from kvstress.core.exchange import Exchange
 
@@ -23,7 +23,7 @@ def ttft_from_due(exchange: Exchange) -> float | None:
 
 def itl(exchange: Exchange) -> tuple[float, ...]:
     """Inter-token latencies, seconds: each gap between consecutive content chunks."""
-    return tuple(later - earlier for earlier, later in pairwise(exchange.chunk_at))
+    return tuple(map(sub, exchange.chunk_at[1:], exchange.chunk_at))
 
 
 def tpot(exchange: Exchange) -> float | None:

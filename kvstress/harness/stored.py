@@ -6,6 +6,7 @@ here, which is also how a live run gets its pages, so that the two cannot differ
 
 from pathlib import Path
 
+from kvstress.core.events import StepEnded, StepStarted
 from kvstress.core.manifest import Manifest
 from kvstress.core.rates import Rate, rates
 from kvstress.core.verdict import Judgement
@@ -34,7 +35,7 @@ def write_pages(path: Path, manifest: Manifest, judgement: Judgement) -> None:
     """Write report.html, summary.md and junit.xml from the run's events."""
     pages = {
         "report.html": page(manifest, judgement, rundir.read_events(path)),
-        "junit.xml": junit(manifest, judgement, rundir.read_events(path)),
+        "junit.xml": junit(manifest, judgement, rundir.read_events(path, StepStarted, StepEnded)),
         "summary.md": markdown(manifest, judgement, rates_of(path, manifest)),
     }
     for name, text in pages.items():

@@ -76,7 +76,7 @@ class Ledger:
             self.open[event.request] = event
             if len(self.open) > MEMORY:
                 del self.open[next(iter(self.open))]
-        elif isinstance(event, StepStarted):
+        elif isinstance(event, StepStarted) and self.open:
             # A step that starts again (a resumed run) sends its requests anew: those in flight at the kill never end.
             self.open = {name: sent for name, sent in self.open.items() if sent.step != event.step}
         elif isinstance(event, RunEnded):

@@ -73,9 +73,10 @@ class Liveness:
             return (self._unanswered(event, asked),)
         if event.outcome is not Outcome.COMPLETED or not event.chunk_at:
             return ()
-        late = (*self._first(event, asked, beside), *self._gap(event, asked))
+        longest = max(itl(event), default=None)
+        late = (*self._first(event, asked, beside), *self._gap(longest, event, asked))
         if not late:
-            self._learn(event, asked, beside)
+            self._learn(longest, event, asked, beside)
         return late
 
     def _unanswered(self, event: Exchange, asked: RequestSent) -> Finding:
@@ -93,12 +94,12 @@ class Liveness:
         """Seconds for which kvstress stood still while it waited for this answer."""
         return sum(one.seconds for one in self._lags if event.sent <= one.at <= event.ended + 1.0)
 
-    def _learn(self, event: Exchange, asked: RequestSent, beside: int) -> None:
+    def _learn(self, longest: float | None, event: Exchange, asked: RequestSent, beside: int) -> None:
         first = ttft(event)
         if beside == 0 and first is not None and len(self._paces) < _LEARN:
             self._paces.append((float(asked.tokens or 1), first))
-        if gaps := itl(event):
-            self._gaps = ([*self._gaps, max(gaps)])[: 4 * _LEARN]
+        if longest is not None and len(self._gaps) < 4 * _LEARN:
+            self._gaps.append(longest)
 
     def _first(self, event: Exchange, asked: RequestSent, beside: int) -> tuple[Finding, ...]:
         first = ttft(event)
@@ -109,11 +110,10 @@ class Liveness:
         budget = max(self._first_budget, 10 * usual * (1 + beside))
         return self._over("first content", first, budget, event, asked)
 
-    def _gap(self, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
-        gaps = itl(event)
-        if not gaps or len(self._gaps) < _LEAST - 1:
+    def _gap(self, longest: float | None, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
+        if longest is None or len(self._gaps) < _LEAST - 1:
             return ()
-        return self._over("next content", max(gaps), max(self._gap_budget, 20 * max(self._gaps)), event, asked)
+        return self._over("next content", longest, max(self._gap_budget, 20 * max(self._gaps)), event, asked)
 
     def _over(self, what: str, took: float, budget: float, event: Exchange, asked: RequestSent) -> tuple[Finding, ...]:
         if took <= budget:

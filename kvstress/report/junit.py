@@ -5,8 +5,9 @@ spelt out before it is escaped. Whether a prompt failed is the judge's word alon
 that the oracles allowed is not a failure here either.
 """
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
@@ -17,6 +18,9 @@ from kvstress.report.hostile import line, tame
 
 # A label and, once the step has ended, its seconds.
 Steps = dict[int, tuple[str, float | None]]
+
+# No CI page shows a million cases, and reading them costs the memory of a million.
+MOST_CASES = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +53,8 @@ def run_suite(
     name: str, manifest: Manifest, judgement: Judgement, events: Iterable[Event], *, known: bool = False
 ) -> Suite:
     """The suite of a run; `known` failures are skipped cases: the baseline has them too, and the gate holds."""
-    steps = _steps(events)
     failures = _failures(judgement.findings)
+    steps, unlisted = _steps(events, failures)
     for step in failures:
         steps.setdefault(step, ("", None))
     # A step that never ended failed nothing, unless the judge says so: the run was killed in it.
@@ -64,8 +68,8 @@ def run_suite(
         failures=0 if known else len(failures) + failed,
         errors=errors,
         skipped=skipped + (len(failures) + failed if known else 0),
-        seconds=sum(seconds or 0.0 for _, seconds in steps.values()),
-        properties=_facts(manifest),
+        seconds=sum((seconds or 0.0 for _, seconds in steps.values()), start=sum(unlisted)),
+        properties=_facts(manifest) | _left_off(len(unlisted)),
     )
 
 
@@ -91,14 +95,23 @@ def _attribute(text: str) -> str:
     return quoteattr(line(text, 400))
 
 
-def _steps(events: Iterable[Event]) -> Steps:
+def _steps(events: Iterable[Event], failures: Container[int]) -> tuple[Steps, "array[float]"]:
+    """The steps to list: the first ones, and all with failures; and the seconds of the others."""
     steps: Steps = {}
+    unlisted = array("d")
     for event in events:
-        if isinstance(event, StepStarted):
+        if isinstance(event, StepStarted) and (len(steps) < MOST_CASES or event.step in failures):
             steps[event.step] = (event.label, None)
         elif isinstance(event, StepEnded):
-            steps[event.step] = (event.label, event.seconds)
-    return steps
+            if event.step in steps or len(steps) < MOST_CASES or event.step in failures:
+                steps[event.step] = (event.label, event.seconds)
+            else:
+                unlisted.append(event.seconds)
+    return steps, unlisted
+
+
+def _left_off(count: int) -> dict[str, str]:
+    return {"prompts not listed": f"{count:,}, none of which failed"} if count else {}
 
 
 def _failures(findings: Sequence[Finding]) -> Mapping[int, list[Finding]]:
@@ -148,7 +161,7 @@ def outcome(tag: str, message: str, words: str = "") -> str:
     return f"<{tag} message={_attribute(message)}>{escape(tame(words))}</{tag}>"
 
 
-def _facts(manifest: Manifest) -> Mapping[str, str]:
+def _facts(manifest: Manifest) -> dict[str, str]:
     target = manifest.target
     return {
         "server": target.url,

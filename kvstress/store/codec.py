@@ -69,7 +69,7 @@ def decode(line: bytes) -> Event:
     """The event on `line`. Raises ValueError with a short reason when there is none."""
     try:
         # Where the type comes first, as it does in lines of ours, it need not be looked for in all the rest.
-        known = _BY_HEAD.get(line[: line.find(b",") + 1])
+        known = _BY_HEAD.get(head(line))
         if known is not None:
             return known(line)
         name = _TAG.decode(line).type
@@ -78,6 +78,16 @@ def decode(line: bytes) -> Event:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ValueError(str(problem)) from problem
     raise ValueError(f"unknown event type {printable(name)[:40]!r}, perhaps of a newer kvstress")
+
+
+def head(line: bytes) -> bytes:
+    """What a line of ours tells its event's type by."""
+    return line[: line.find(b",") + 1]
+
+
+def heads_but(kinds: tuple[type[Event], ...]) -> frozenset[bytes]:
+    """The heads of the lines of all types but `kinds`."""
+    return frozenset(known for kind, known in _HEADS.items() if kind not in kinds)
 
 
 def spelt(value: Any) -> Any:

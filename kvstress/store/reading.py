@@ -73,14 +73,18 @@ def is_run(directory: Path) -> bool:
     return True
 
 
-def read_events(run: Path) -> Iterator[Event]:
+def read_events(run: Path, *only: type[Event]) -> Iterator[Event]:
     """The events of `run` in order, one at a time; a last line cut off by a kill is left out.
 
+    With `only`, those of these types alone: what is of another, by the beginning of its line, is passed over unread.
     Raises CannotJudgeError, naming file and line, at a line that is no event.
     """
     path = run / EVENTS
+    passed_over = codec.heads_but(only) if only else frozenset()
     with disk.reading(path), path.open("rb") as file:
         for count, line in enumerate(file, 1):
+            if passed_over and codec.head(line) in passed_over:
+                continue
             if line.endswith(b"\n"):
                 yield _event(path, count, line)
 

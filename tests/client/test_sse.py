@@ -108,3 +108,9 @@ def test_a_line_or_an_event_longer_than_the_decoder_may_hold_is_refused() -> Non
 def test_many_short_data_lines_cost_no_more_than_their_bytes() -> None:
     lines = 200_000
     assert decode(b"data:\n" * lines + b"\n") == [b"\n" * (lines - 1)]
+
+
+def test_a_read_of_one_event_and_the_first_byte_of_the_next_keeps_that_byte() -> None:
+    decoder = Decoder()
+    assert decoder.feed(b"data: one\nd") == []
+    assert decoder.feed(b"ata: two\n\n") == [b"one\ntwo"]

@@ -73,3 +73,15 @@ def test_no_server_text_makes_it_invalid(words: str) -> None:
 def test_it_is_well_formed_for_any_text(words: str) -> None:
     found = suite(junit(runs.manifest(command=words, workload=words), runs.failed(why=words, words=words), ()))
     assert found.get("tests") == "1"
+
+
+def test_a_long_run_lists_its_first_prompts_and_every_failing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvstress.report.junit.MOST_CASES", 5)
+    found = suite(junit(runs.manifest(), runs.failed(), runs.events(17, fail_at=16)))
+    assert [case.get("name", "").split()[1] for case in found.iter("testcase")] == ["0", "1", "2", "3", "4", "16"]
+    assert (found.get("tests"), found.get("failures")) == ("6", "1")
+    left = [one.get("value") for one in found.iter("property") if one.get("name") == "prompts not listed"]
+    assert left == ["11, none of which failed"]
+    whole = suite(junit(runs.manifest(), runs.failed(), runs.events(17, fail_at=16)))
+    monkeypatch.undo()
+    assert whole.get("time") == suite(junit(runs.manifest(), runs.failed(), runs.events(17, fail_at=16))).get("time")
