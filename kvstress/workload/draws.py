@@ -8,6 +8,7 @@ from hashlib import sha256, shake_256
 from typing import TypeVar
 
 Item = TypeVar("Item")
+_DIGITS = bytes(byte % 10 for byte in range(256))
 
 
 def digits(key: str, count: int) -> list[int]:
@@ -15,7 +16,7 @@ def digits(key: str, count: int) -> list[int]:
 
     A byte modulo 10 favours 0 to 5 by one part in 25, which no prompt can notice.
     """
-    return [byte % 10 for byte in shake_256(key.encode()).digest(count)]
+    return list(shake_256(key.encode()).digest(count).translate(_DIGITS))
 
 
 def fraction(key: str) -> float:

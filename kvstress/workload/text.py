@@ -17,6 +17,9 @@ UNITS_PER_CALL = 6
 UNITS_PER_LINE = UNITS_PER_CALL * len(VERBS)
 VOWELS = "aeiou"
 QUESTION = "\nWhich call comes next? Answer with the calls only."
+_LINE = "; ".join(f"{verb}(0,0)" for verb in VERBS).encode() + b";\n"
+_PLACES = tuple(place for place, letter in enumerate(_LINE) if letter == ord("0"))
+_ASCII = bytes(ord("0") + value % 10 for value in range(256))
 _HEADING = ": calls that sort ten items\n"
 
 
@@ -40,12 +43,17 @@ def program(key: str, units: int) -> str:
     """The first `units` lexemes of the key's program; a shorter program is a prefix of a longer one."""
     calls = -(-units // UNITS_PER_CALL)
     drawn = draws.digits(key, 2 * calls)
+    # Whole lines at once: a prompt of 128 KB took longer to write lexeme by lexeme than to send.
+    lines = units // UNITS_PER_LINE
+    written = bytearray(_LINE * lines)
+    for number, place in enumerate(_PLACES):
+        written[place :: len(_LINE)] = bytes(drawn[number : len(_PLACES) * lines : len(_PLACES)]).translate(_ASCII)
     lexemes: list[str] = []
-    for call in range(calls):
+    for call in range(len(VERBS) * lines, calls):
         place = call % len(VERBS)
         end = ");\n" if place == len(VERBS) - 1 else "); "
         lexemes += (VERBS[place], "(", str(drawn[2 * call]), ",", str(drawn[2 * call + 1]), end)
-    return "".join(lexemes[:units])
+    return written.decode() + "".join(lexemes[: units - UNITS_PER_LINE * lines])
 
 
 class Marks:
