@@ -1,5 +1,6 @@
 """`kvstress workloads`: what can be sent."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -58,3 +59,42 @@ def validate_command(
         raise typer.Exit(0 if all(one["ok"] for one in found) else 2)
     for name in names:
         typer.echo(f"{name}: {check(name)}")
+
+
+@workloads_app.command("import")
+def import_command(
+    trace: Annotated[Path, typer.Argument(help="A trace, or a directory of files in one format.")],
+    out: Annotated[Path, typer.Option(help="The workload to write; the trace's turns go beside it as .jsonl.")],
+    trace_format: Annotated[
+        str | None, typer.Option("--format", help="What it is in. Default: told by its first keys.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+) -> None:
+    """Make a workload of somebody's trace, to be run as it was or faster.
+
+    Mooncake (and aiperf's), ShareGPT, vLLM multi-turn, SWE-agent, OpenAI request logs, HAR, OpenTelemetry GenAI spans,
+    BurstGPT, qwen-bailian, Weka. Exit code 2 names the line of a row that has no prompt.
+    """
+    from kvstress.harness.importing import import_trace
+
+    found = import_trace(trace, out, trace_format, overwrite=overwrite)
+    for line in found.told:
+        typer.echo(line)
+    typer.echo(f"written: {found.workload} and {found.trace}")
+
+
+@workloads_app.command("prepare")
+def prepare_command(
+    dataset: Annotated[str, typer.Argument(help="speedbench")],
+    source: Annotated[Path, typer.Option("--from", help="Directory with your copy of its files.")],
+    out: Annotated[Path, typer.Option(help="Directory for what `run --data` reads.")],
+) -> None:
+    """Make a dataset's files ready for `run --data`, with a digest of every prompt."""
+    from kvstress.core.errors import UsageError
+    from kvstress.harness.preparing import FINGERPRINTS, prepare_speedbench
+
+    if dataset != "speedbench":
+        raise UsageError(f"no dataset named {dataset!r}: there is speedbench")
+    for one in prepare_speedbench(source, out):
+        typer.echo(one.line())
+    typer.echo(f"digests of all prompts: {out / FINGERPRINTS}")

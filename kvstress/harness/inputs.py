@@ -4,12 +4,17 @@ The workload stage works on text and bytes; finding and opening files is done he
 every "not found" names the path that was tried and what there is instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from kvstress.core.errors import UsageError
+from kvstress.workload.content import Data, stems
+from kvstress.workload.dataset import read
+from kvstress.workload.format import Spec, Trace
+from kvstress.workload.trace import TraceFile
 
 _REPOSITORY = Path(__file__).resolve().parents[2] / "workloads"
 
@@ -57,6 +62,32 @@ def data_file(folder: Path, stem: str) -> tuple[str, bytes]:
     if not content:
         raise UsageError(f"{found} is empty")
     return str(found), content
+
+
+def data_files(spec: Spec, folder: Path) -> Data:
+    """The data files that `spec` reads, from `folder`. Raises UsageError naming what is not there."""
+    if isinstance(spec.source, Trace):
+        return {spec.source.file: trace_file(folder / spec.source.file)}
+    found = {stem: data_file(folder, stem) for stem in stems(spec)}
+    return {stem: read(name, content) for stem, (name, content) in found.items()}
+
+
+def trace_file(path: Path) -> TraceFile:
+    """A normalised trace, read once for its digest and then row by row. Raises UsageError when it is not there."""
+    digest, rows = sha256(), 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                digest.update(line)
+                rows += 1
+    except OSError as error:
+        raise UsageError(f"cannot read the trace {path}: {error.strerror or error}") from error
+    return TraceFile(name=str(path), sha256=digest.hexdigest(), rows=rows, lines=lambda: _lines(path))
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file
 
 
 def parse_settings(pairs: list[str]) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,7 +22,8 @@ from kvstress.harness.target import target
 from kvstress.metrics.dialects import named
 from kvstress.oracles.judge import ORACLES
 from kvstress.workload import build
-from kvstress.workload.dataset import DataFile, read
+from kvstress.workload.content import Data
+from kvstress.workload.format import Trace
 from kvstress.workload.spec import Spec, override, parse
 
 
@@ -36,7 +37,7 @@ class Prepared:
 
     options: RunOptions
     spec: Spec
-    data: Mapping[str, DataFile] | None
+    data: Data | None
     plan: Plan
     path: Path
     started: str
@@ -127,14 +128,13 @@ def _check_key(options: RunOptions) -> None:
         raise UsageError(f"--api-key-env {name}: that environment variable is not set")
 
 
-def _data(options: RunOptions, spec: Spec) -> Mapping[str, DataFile] | None:
-    if options.data is None:
-        return None
-    stems = build.data_stems(spec)
-    if not stems:
+def _data(options: RunOptions, spec: Spec) -> Data | None:
+    if options.data is not None and not build.data_stems(spec):
         raise UsageError(f"--data was given, but workload {spec.name!r} reads no data files")
-    found = {stem: inputs.data_file(options.data, stem) for stem in stems}
-    return {stem: read(name, content) for stem, (name, content) in found.items()}
+    folder = options.data
+    if folder is None and isinstance(spec.source, Trace):
+        folder = Path(options.workload).parent
+    return None if folder is None else inputs.data_files(spec, folder)
 
 
 def manifest(prepared: Prepared, plan: Plan, server: Target) -> Manifest:

@@ -31,7 +31,6 @@ from kvstress.oracles.judge import Judge
 from kvstress.store import bodies
 from kvstress.store.rundir import read_events, read_manifest
 from kvstress.workload import build, sizing, text
-from kvstress.workload.dataset import DataFile, read
 from kvstress.workload.spec import restore
 
 SIZING_STEP = -1
@@ -183,10 +182,7 @@ def plan_of(manifest: Manifest, data: Path | None) -> Plan:
             f"the record holds no prompt text and the prompts came from data files: name their directory with --data "
             f"({named}), or run again with --record full"
         )
-    files: dict[str, DataFile] | None = None
-    if manifest.sources and data is not None:
-        found = {stem: inputs.data_file(data, stem) for stem in build.data_stems(spec)}
-        files = {stem: read(name, content) for stem, (name, content) in found.items()}
+    files = inputs.data_files(spec, data) if manifest.sources and data is not None else None
     return build.plan(
         spec,
         seed=manifest.seed,

@@ -12,8 +12,7 @@ from typing import Any
 from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import asking, body
-from kvstress.workload.content import content, stems
-from kvstress.workload.dataset import DataFile
+from kvstress.workload.content import Data, content, stems
 from kvstress.workload.format import Phase, Soak, Spec
 from kvstress.workload.pacing import dues
 from kvstress.workload.prompt import Content, Prompt
@@ -35,7 +34,7 @@ def plan(
     model: str | None,
     stream: bool | None,
     sizing: Sizing,
-    data: Mapping[str, DataFile] | None,
+    data: Data | None,
 ) -> Plan:
     """The plan of `spec`. `stream` None means the workload's own; `data` maps stems to files, None generates prompts.
 
@@ -106,13 +105,14 @@ def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, co
     streams = phase.stream if prompt.stream is None else prompt.stream
     asked = {**common, "max_tokens": prompt.max_tokens or phase.max_tokens}
     asked |= {} if streams is None else {"stream": streams}
+    own = asking.shape(phase) | dict(prompt.asked)
     made = body.chat(prompt.messages, **asked) if prompt.raw is None else body.completion(prompt.raw, **asked)
     return Request(
         id=f"s{index}.{name}",
         step=index,
         phase=name,
         endpoint=body.CHAT if prompt.raw is None else body.COMPLETIONS,
-        body=made | asking.shape(phase),
+        body=made | own,
         cancel=prompt.cancel or asking.cancel(phase),
         expect=Expect(phase.expect),
         recipe=prompt.recipe,

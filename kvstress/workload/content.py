@@ -16,18 +16,21 @@ from kvstress.workload import draws, text
 from kvstress.workload.agents import agents
 from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Agents, Fuzz, Levels, Ramp, Rounds, Soak, Spec, SpeedBench
+from kvstress.workload.format import Agents, Fuzz, Levels, Ramp, Rounds, Soak, Spec, SpeedBench, Trace
 from kvstress.workload.fuzz import fuzz
 from kvstress.workload.markers import facts
 from kvstress.workload.prompt import Content, Prompt, label
 from kvstress.workload.soak import soak
+from kvstress.workload.trace import TraceFile, trace
 
-Data = Mapping[str, DataFile]
+Data = Mapping[str, DataFile | TraceFile]
 
 
 def stems(spec: Spec) -> tuple[str, ...]:
     """Names, without their endings, of the data files that the workload reads; empty when it reads none."""
     source = spec.source
+    if isinstance(source, Trace):
+        return (source.file.rpartition(".")[0] or source.file,)
     return tuple(dict.fromkeys(map(_stem, source.contexts))) if isinstance(source, SpeedBench) else ()
 
 
@@ -46,6 +49,8 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
         return fuzz(source, key, sizing)
     if isinstance(source, Soak):
         return soak(source, spec, key, sizing)
+    if isinstance(source, Trace):
+        return trace(source, spec.phases[-1], next((one for one in (data or {}).values()), None), key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)
 
 
@@ -158,10 +163,11 @@ def _source(file: DataFile, sendable: tuple[Row, ...]) -> Mapping[str, str]:
 
 
 def _file(context: int, data: Data) -> DataFile:
-    if _stem(context) not in data:
+    found = data.get(_stem(context))
+    if not isinstance(found, DataFile):
         there = ", ".join(sorted(data)) or "nothing"
         raise UsageError(f"no {_stem(context)}.jsonl or .parquet for context {label(context)}; given: {there}")
-    return data[_stem(context)]
+    return found
 
 
 def _stem(context: int) -> str:

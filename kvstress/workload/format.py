@@ -226,7 +226,23 @@ class Soak(Table, frozen=True, kw_only=True, tag="soak", tag_field="kind"):
     ] = True
 
 
-Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak
+class Trace(Table, frozen=True, kw_only=True, tag="trace", tag_field="kind"):
+    """The turns of an imported trace (`kvstress workloads import`): sessions, times and lengths as they were.
+
+    The file lies beside the workload, or in the `--data` directory.
+    """
+
+    file: Annotated[str, Meta(min_length=1, max_length=255, description="the normalised trace's file name")]
+    sha256: Annotated[
+        str, Meta(pattern="^([0-9a-f]{64})?\\Z", description="digest of that file; empty takes any file of that name")
+    ] = ""
+    format: Annotated[str, Meta(max_length=40, description="the format that it was imported from")] = "unknown"
+    speed: Annotated[
+        float, Meta(gt=0, le=1_000_000, description="how much faster than in the trace times pass; 2 halves them")
+    ] = 1.0
+
+
+Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak | Trace
 
 
 class Phase(Table, frozen=True, kw_only=True):
@@ -278,10 +294,10 @@ class Schedule(Table, frozen=True, kw_only=True):
     """When steps are sent."""
 
     kind: Annotated[
-        Literal["closed", "open"],
+        Literal["closed", "open", "trace"],
         Meta(
             description="closed: each lane sends its next step when its last one has ended; open: steps leave when "
-            "they are due, however late the server is"
+            "they are due, however late the server is; trace: they are due when the trace says"
         ),
     ] = "closed"
     lanes: Annotated[int, Meta(ge=1, le=10_000, description="closed: how many steps are under way at a time")] = 1

@@ -1,7 +1,8 @@
 """What a source gives for each step, and what it knows before anything is sent."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from kvstress.core.plan import Cancel
 from kvstress.workload.body import Messages
@@ -15,7 +16,7 @@ class Prompt:
     same moment, in every phase. `raw` is the prompt of a plain completion, which is sent instead of a chat. `cancel`,
     `max_tokens` and `stream` are this prompt's own; None leaves them to the phase.
     `phase` is the only one that it is sent in, None all of them; `due` is when, seconds after the start of the traffic.
-    `barrier`: it has the server to itself.
+    `barrier`: it has the server to itself. `asked` is what its body asks for beside, as tools.
     """
 
     label: str
@@ -33,6 +34,7 @@ class Prompt:
     phase: str | None = None
     due: float | None = None
     barrier: bool = False
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def test_defaults_are_one_closed_lane_not_streamed_at_temperature_one(spec: Spec
         (
             "[source]",
             '[schedule]\nkind = "opened"\n[source]',
-            'schedule.kind: expected one of "closed", "open", got "opened"',
+            'schedule.kind: expected one of "closed", "open", "trace", got "opened"',
         ),
         ("[source]", '[coverage]\nkeys = ["hot"]\n[source]', "coverage.keys[0]: expected one of "),
         ("[source]", "phases = 3\n[source]", "not valid TOML"),
