@@ -52,7 +52,8 @@ def run(case: Case, folder: Path) -> Row:
     fired = out.with_suffix(".fired")
     fired.unlink(missing_ok=True)
     env = tuple(word for value in (*engine.env, *_planting(case, fired)) for word in ("--env", value))
-    launch = ("--launch", engine.command(folder, case.flags))
+    command = engine.command(folder, case.flags)
+    launch = ("--launch", command, *(("--twin-launch", command) if case.twin else ()))
     began = time.perf_counter()
     words = _watched([str(KVSTRESS), "run", *launch, *env, *case.words, "--out", str(out), "--quiet"], case, out)
     seconds = time.perf_counter() - began
@@ -190,7 +191,7 @@ def _show(row: Row) -> None:
     )
     said = "  ".join(fact for fact in facts if fact)
     print(
-        f"{mark} {row.engine:<12} {row.version:<8} {row.case:<38} {row.verdict:<8} {said}  {row.seconds} s", flush=True
+        f"{mark} {row.engine:<12} {row.version:<8} {row.case:<44} {row.verdict:<8} {said}  {row.seconds} s", flush=True
     )
     if row.complaint:
         print(f"      {row.complaint}", flush=True)

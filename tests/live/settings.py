@@ -59,9 +59,9 @@ HEALTHY = (
     _healthy("transformers", "transformers", "--cb-num-blocks 512", 4),
     _healthy("llama-hybrid-slots", "llama.cpp", "hybrid.gguf --ctx-size 16384 --parallel 4", 7),
     _healthy("llama-hybrid-unified", "llama.cpp", "hybrid.gguf --ctx-size 32768 --parallel 4 --kv-unified", 7),
-    _healthy("llama-gemma", "llama.cpp", "gemma.gguf --ctx-size 8192 --parallel 2", 1),
     _healthy("vllm-float32", "vllm", "--dtype float32 --kv-cache-memory-bytes 67108864", 4),
     _healthy("vllm-bfloat16", "vllm", "--dtype bfloat16 --kv-cache-memory-bytes 67108864", 4),
+    _healthy("llama-gemma", "llama.cpp", "gemma.gguf --ctx-size 8192 --parallel 2", 1),
 )
 
 # A hybrid model keeps recurrent state in snapshots beside its pages: longer prompts, each pair of servers fresh.
