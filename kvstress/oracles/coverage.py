@@ -34,9 +34,9 @@ TIERS = re.compile(
 class CoverageFold:
     """Feed it every event in order; `declared` are keys of hit, full, evicted, tier, aborted, speculating."""
 
-    def __init__(self, declared: tuple[str, ...]) -> None:
+    def __init__(self, declared: tuple[str, ...], ledger: Ledger | None = None) -> None:
         self._declared = declared
-        self._ledger = Ledger()
+        self._ledger = ledger or Ledger()
         self._evictions = Evictions(self._ledger)
         self._hits = _Hits()
         self._aborts = _Aborts(self._ledger)
@@ -62,7 +62,10 @@ class CoverageFold:
 
     def see(self, event: Event) -> None:
         """Take in one event; never raises."""
-        answered = self._ledger.see(event)
+        self.take(event, self._ledger.see(event))
+
+    def take(self, event: Event, answered: Answered | None) -> None:
+        """As `see`, for an event that the ledger has seen already; `answered` is what it said."""
         if self._evictions.see(event, answered):
             self._evicted = True
         if answered is not None and isinstance(event, Exchange):

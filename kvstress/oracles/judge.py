@@ -28,6 +28,7 @@ from kvstress.oracles.empty import Empty
 from kvstress.oracles.foreign import Foreign
 from kvstress.oracles.health import Health
 from kvstress.oracles.hearing import DEAF_TO
+from kvstress.oracles.ledger import Ledger
 from kvstress.oracles.liveness import Liveness
 from kvstress.oracles.logprob import Logprob
 from kvstress.oracles.metric import Metric
@@ -96,8 +97,9 @@ class Judge:
             kind: [(name, oracle) for name, oracle in self._oracles if name not in deaf]
             for kind, deaf in DEAF_TO.items()
         }
-        self._fill = PoolFillFold()
-        self._coverage = CoverageFold(manifest.coverage)
+        self._ledger = Ledger()
+        self._fill = PoolFillFold(self._ledger)
+        self._coverage = CoverageFold(manifest.coverage, self._ledger)
         self._open: dict[str, RequestSent] = {}
         self._findings: list[Finding] = []
         self._signatures: Counter[str] = Counter()
@@ -123,8 +125,9 @@ class Judge:
         if _at_twin(event, asked):
             oracles = [(name, oracle) for name, oracle in oracles if name in COMPARES]
         else:
-            self._fill.see(event)
-            self._coverage.see(event)
+            answered = self._ledger.see(event)
+            self._fill.take(event, answered)
+            self._coverage.take(event, answered)
         findings: tuple[Finding, ...] = ()
         for name, oracle in oracles:
             try:

@@ -29,8 +29,8 @@ class _Step:
 class PoolFillFold:
     """Feed it every event in order; `fill` is where the KV pool filled, None while it did not or nothing tells."""
 
-    def __init__(self) -> None:
-        self._ledger = Ledger()
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger or Ledger()
         self._evictions = Evictions(self._ledger)
         self._found: PoolFill | None = None
         self._confirmed = ""
@@ -48,9 +48,13 @@ class PoolFillFold:
 
     def see(self, event: Event) -> None:
         """Take in one event; never raises."""
+        if not self._settled():
+            self.take(event, self._ledger.see(event))
+
+    def take(self, event: Event, answered: Answered | None) -> None:
+        """As `see`, for an event that the ledger has seen already; `answered` is what it said."""
         if self._settled():
             return
-        answered = self._ledger.see(event)
         evicted = self._evictions.see(event, answered)
         if answered is not None:
             self._answer(answered)

@@ -33,9 +33,10 @@ def serving() -> Iterator[str]:
         process.stdin.close()
 
 
-def told(module: str, *arguments: object) -> dict[str, Any]:
-    """The figures that `tests.bench.MODULE` prints as JSON on its last line, run on the clients' core."""
-    command = pinned(CLIENT, sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments))
+def told(module: str, *arguments: object, anywhere: bool = False) -> dict[str, Any]:
+    """The figures that `tests.bench.MODULE` prints as JSON on its last line, run on the clients' core or `anywhere`."""
+    words = [sys.executable, "-m", f"tests.bench.{module}", *map(str, arguments)]
+    command = words if anywhere else pinned(CLIENT, *words)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LONGEST, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -12,17 +12,17 @@ from typing import Any
 
 from tests.bench.figures import Figure, ratio
 from tests.bench.peers import installed, peer_cpu
-from tests.bench.processes import CLIENT, pinned, serving, told
+from tests.bench.processes import CLIENT, CORES, pinned, serving, told
 
 STREAMS, EVENTS = 64, 250
 PROMPT_BYTES = 128 << 10
 SPACED = ((1, 20), (64, 20), (256, 20), (1024, 100))
 
 
-def _ours(url: str, folder: str, *arguments: object) -> dict[str, Any]:
+def _ours(url: str, folder: str, *arguments: object, anywhere: bool = False) -> dict[str, Any]:
     out = Path(folder) / "run"
     shutil.rmtree(out, ignore_errors=True)
-    return told("ours", url, out, *arguments)
+    return told("ours", url, out, *arguments, anywhere=anywhere)
 
 
 def _figure(section: str, who: str, measure: str, found: list[dict[str, Any]], key: str, note: str = "") -> Figure:
@@ -86,6 +86,29 @@ def saturation(rounds: int) -> Iterator[Figure]:
         yield Figure(section="saturation", who="kvstress", measure="events per second", values=rates, note=name)
         yield _figure("saturation", "kvstress", "loop lag p99, ms", found, "lag_p99_ms", name)
         yield _figure("saturation", "kvstress", "loop lag worst, ms", found, "lag_max_ms", name)
+
+
+def workers(rounds: int) -> Iterator[Figure]:
+    """Events per second of several processes against one server; needs a core for each of them and one for it."""
+    taken: dict[int, list[dict[str, Any]]] = {count: [] for count in (1, 2, 4) if count == 1 or count < len(CORES)}
+    asked = ("--steps", 4 * STREAMS, "--events", 2_000, "--model", "every-0ms", "--set", "phases.ask.max_tokens=2000")
+    with serving() as url, tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            for count, found in taken.items():
+                found.append(_ours(url, folder, *asked, "--workers", count, anywhere=True))
+    figures = {
+        count: Figure(
+            section="workers",
+            who=f"kvstress, {count} workers",
+            measure="events per second",
+            values=tuple(one["events"] / one["wall_s"] for one in found),
+        )
+        for count, found in taken.items()
+    }
+    yield from figures.values()
+    for count, figure in figures.items():
+        if count > 1:
+            yield ratio("workers", "events per second, ratio", figure, figures[1])
 
 
 def accuracy(rounds: int) -> Iterator[Figure]:
@@ -157,4 +180,4 @@ def _judged(whole: Path, tenth: Path, rounds: int, requests: int, note: str) -> 
         yield Figure(section=section, who=who, measure=f"{doing}: RSS, tenfold, MB", values=grown, note=note)
 
 
-SECTIONS = (events, prompts, saturation, accuracy, startup)
+SECTIONS = (events, prompts, saturation, workers, accuracy, startup)
