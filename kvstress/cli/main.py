@@ -7,6 +7,7 @@ failed", and a CI gate would blame the commit for our fault.
 
 import sys
 import traceback
+from contextlib import suppress
 
 import typer
 
@@ -82,6 +83,12 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, KvstressError):
         print(f"kvstress: {error}", file=sys.stderr)
         return error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        # A full disk, a name too long, a closed pipe: the machine's word, and nobody's fault here.
+        where = f" ({error.filename})" if error.filename else ""
+        with suppress(OSError):
+            print(f"kvstress: {error.strerror}{where}", file=sys.stderr)
+        return _HARNESS_FAULT
     traceback.print_exception(error)
     print("kvstress: this is a fault of kvstress itself, not of the server; please report it", file=sys.stderr)
     return _HARNESS_FAULT

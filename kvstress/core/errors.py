@@ -19,3 +19,9 @@ class UsageError(KvstressError):
 
 class CannotJudgeError(KvstressError):
     """The call was right but no judgement is possible (the server never came up, the disk is full): exit code 125."""
+
+
+class Interrupted(KvstressError):  # noqa: N818 - a word for what happened, not a fault
+    """The person stopped it; what was seen before is stored."""
+
+    exit_code = 130

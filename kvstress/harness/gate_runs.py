@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from kvstress.core.errors import CannotJudgeError, KvstressError, UsageError
+from kvstress.core.errors import CannotJudgeError, Interrupted, UsageError
 from kvstress.harness.options import RunOptions
 from kvstress.harness.probe import died_early
 from kvstress.harness.run import View, run
@@ -29,12 +29,6 @@ class BuildFailed(CannotJudgeError):  # noqa: N818 - a word for what happened to
 
 class NeverCameUp(CannotJudgeError):  # noqa: N818 - a word for what happened to this commit
     """The server was not ready, or was gone again before its first prompt."""
-
-
-class Interrupted(KvstressError):  # noqa: N818 - a word for what happened, not a fault
-    """The person stopped a run."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,11 +64,23 @@ class RunOptions:
             raise UsageError("--twin-launch needs a {port} in its command, where the twin's own port goes")
         if self.resume and self.out is None:
             raise UsageError("--resume needs --out, the directory of the run to continue")
+        spans = {
+            "--timeout": self.timeout,
+            "--ready-timeout": self.ready_timeout,
+            "--scrape-interval": self.scrape_interval,
+            "--time-scale": self.time_scale,
+        }
+        wrong = next((name for name, value in spans.items() if not value > 0), None)
+        if wrong:
+            raise UsageError(f"{wrong} must be above 0")
 
     @property
     def reference_args(self) -> list[str] | None:
         """Arguments for the embedded server ("reference --memory-limit 50G"), None for any other server."""
-        words = shlex.split(self.server) if self.server else []
+        try:
+            words = shlex.split(self.server) if self.server else []
+        except ValueError as problem:
+            raise UsageError(f"--server: cannot be read as a command ({str(problem).lower()})") from problem
         return words[1:] if words and words[0] == REFERENCE else None
 
 
@@ -85,19 +97,33 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-_SECRET_FLAG = re.compile(r"(?i)(key|token|secret|passw|credential|auth)")
+# By the last word of a flag's or a variable's name: --max-num-batched-tokens and --tokenizer hold no secret.
+_SECRET = re.compile(
+    r"(?i)(?:^|[-_])(?:api-?key|key|token|secret|passw(?:or)?d|credentials?|auth(?:orization)?|bearer)$"
+)
+_IN_WORDS = (
+    (re.compile(r"(?i)^([\w-]*(?:authorization|cookie|key|token|secret)\s*:\s*).+", re.DOTALL), r"\1***"),
+    (re.compile(r"(?i)(\b(?:bearer|basic)\s+)\S+"), r"\1***"),
+    (re.compile(r"(://)[^/@\s]+@"), r"\1***@"),
+)
 
 
 def shown_launch(command: str) -> str:
-    """A launch command with the value of every flag or variable that is named like a secret replaced by `***`."""
+    """A launch command with what is named like a secret, and what looks like a header that holds one, as `***`."""
     shown: list[str] = []
     hide_next = False
     for word in shlex.split(command):
         name, sign, _ = word.partition("=")
-        secret = _SECRET_FLAG.search(name) is not None and (name.startswith("-") or name.isupper())
-        shown.append("***" if hide_next else f"{name}=***" if secret and sign else word)
+        secret = _SECRET.search(name) is not None and (name.startswith("-") or name.isupper())
+        shown.append("***" if hide_next else f"{name}=***" if secret and sign else _concealed(word))
         hide_next = secret and not sign and not hide_next
     return " ".join(map(quoted, shown))
+
+
+def _concealed(word: str) -> str:
+    for pattern, instead in _IN_WORDS:
+        word = pattern.sub(instead, word)
+    return word
 
 
 def shown_command(options: RunOptions) -> str:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kvstress.core.errors import CannotJudgeError, KvstressError
+from kvstress.core.errors import CannotJudgeError, Interrupted
 from kvstress.core.events import ServerChange, ServerEvent, StepStarted
 from kvstress.core.verdict import Judgement, Verdict
 from kvstress.harness.options import RunOptions
@@ -21,12 +21,6 @@ from kvstress.search.space import Space
 from kvstress.store.rundir import read_events
 
 LAUNCH_ATTEMPTS = 2
-
-
-class Interrupted(KvstressError):  # noqa: N818 - a word for what happened, not a fault
-    """The person stopped the search during a probe; what was seen before is stored."""
-
-    exit_code = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from kvstress.core.case import Case
-from kvstress.core.errors import CannotJudgeError
+from kvstress.core.errors import CannotJudgeError, Interrupted
 from kvstress.core.events import StepStarted
 from kvstress.core.repro import Facts
 from kvstress.core.verdict import Finding, Judgement, Verdict
 from kvstress.harness import shrink_store
 from kvstress.harness.options import RunOptions
-from kvstress.harness.probe import Interrupted
 from kvstress.harness.replayed import prepared
 from kvstress.harness.run import View, carry_out
 from kvstress.harness.target import answers

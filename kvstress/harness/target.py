@@ -171,14 +171,24 @@ def _way_out(problem: str) -> str:
 def _json(page: Fetched) -> Any:
     try:
         return json.loads(page.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
 def _listed(page: Fetched) -> list[dict[str, Any]]:
     body = _json(page)
     data = body.get("data") if isinstance(body, dict) else None
-    return [item for item in data if isinstance(item, dict) and item.get("id")] if isinstance(data, list) else []
+    found = data if isinstance(data, list) else []
+    return [item for item in found if isinstance(item, dict) and item.get("id") and _is_text(str(item["id"]))]
+
+
+def _is_text(words: str) -> bool:
+    """Half a surrogate pair can come out of JSON, and can be sent to nobody."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _context_limit(entry: dict[str, Any]) -> int | None:

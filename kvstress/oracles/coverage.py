@@ -44,6 +44,7 @@ class CoverageFold:
         self._last: dict[str, float] = {}
         self._raw: dict[str, float] = {}
         self._full: bool | None = None
+        self._room_seen = False
         self._evicted: bool | None = None
 
     def reached(self, fill: PoolFill | None) -> dict[str, bool | None]:
@@ -88,8 +89,11 @@ class CoverageFold:
         if any(value is not None for value in told):
             self._full = self._full or False
         rose = sample.preemptions is not None and sample.preemptions > self._last.get("preemptions", sample.preemptions)
-        if rose or (self._evictions.ours and sample.kv_usage is not None and sample.kv_usage >= _FULL):
+        level = sample.kv_usage is not None and sample.kv_usage >= _FULL
+        if rose or (self._evictions.ours and level and self._room_seen):
             self._full = True
+        # A pool that was full before this run began was filled by somebody else.
+        self._room_seen |= sample.kv_usage is not None and not level
         if any(value is not None for value in (sample.evictions, sample.kv_cached, sample.kv_free)):
             self._evicted = self._evicted or False
 

@@ -38,7 +38,9 @@ def built(repro: Reproducer) -> dict[str, Any]:
 
 
 def _without_nothing(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None and value != "" and value is not False}
+    # A step of None says that a request belongs to none, and a reader asks for it.
+    said = {key: value for key, value in values.items() if value is not None and value != "" and value is not False}
+    return {**said, "step": None} if "step" in values and values["step"] is None else said
 
 
 def text(repro: Reproducer) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import socket
 import ssl
 import subprocess
@@ -87,6 +88,8 @@ def test_an_unreachable_server_is_named_and_leaves_no_directory(tmp_path: Path) 
         ((401, "application/json", "{}"), 125, ("wants a key", "--api-key-env")),
         ((404, "application/json", "{}"), 2, ("lists no model", "--model")),
         ((200, "application/json", '{"data": []}'), 2, ("lists no model", "--model")),
+        ((200, "application/json", "[" * 100_000), 125, ("answers no JSON at /v1/models",)),
+        ((200, "application/json", '{"data": [{"id": "half \\ud800"}]}'), 2, ("lists no model", "--model")),
     ],
 )
 def test_a_server_that_is_no_openai_server_is_told(
@@ -173,3 +176,28 @@ def test_an_existing_run_is_not_overwritten_unasked(tmp_path: Path) -> None:
         kvstress("run", *words, cwd=tmp_path)
         assert_says(kvstress("run", *words, cwd=tmp_path), 2, "already holds a run", "--overwrite")
         assert kvstress("run", *words, "--overwrite", cwd=tmp_path).returncode == 125
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_prompt_ends_a_run_that_hangs_in_one_sentence(
+    signal_: signal.Signals, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [str(KVSTRESS), "run", "--server", url, "--out", "run"]
+        # A shell may have told its children to ignore SIGINT; a person's terminal does not.
+        heeding = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=heeding)
+        connection, _ = silent.accept()
+        process.send_signal(signal_)
+        _, said = process.communicate(timeout=60)
+        connection.close()
+    assert (process.returncode, "interrupted before the first prompt" in said) == (130, True), said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_output_is_the_machines_word_and_no_fault(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run([str(KVSTRESS), "workloads", "list"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 125
+    assert "No space left on device" in done.stderr and "fault of kvstress" not in done.stderr

@@ -291,3 +291,14 @@ def test_traffic_of_every_shape_shrinks_and_replays(
     assert kept["after"]["requests"] <= 2 < kept["before"]["requests"]
     with serving(*breaks) as url:
         assert script(tmp_path / "small", url).returncode == 1
+
+
+def test_a_search_that_was_cut_off_leaves_a_reproducer_that_can_be_replayed(tmp_path: Path) -> None:
+    """The best so far then still has requests of no step, which were sent to learn how prompts are counted."""
+    cut = shrink(failed(tmp_path, "pool", "900"), "--launch", launch("pool", "900"), "--budget", "3")
+    assert cut.returncode == 125
+    kept = json.loads((tmp_path / "small" / "repro.json").read_text())
+    assert kept["case"]["steps"][0]["label"] == "sizing"
+    with serving("pool", "900") as url:
+        found = kvstress("replay", tmp_path / "small", "--server", url, "--out", tmp_path / "again", cwd=tmp_path)
+    assert (found.returncode, "STILL FAILS" in found.stdout) == (1, True), found.stdout + found.stderr

@@ -1,6 +1,7 @@
 """Options: three ways to name a server, and no secret in anything that is shown."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,32 @@ def test_no_secret_is_in_the_shown_command_or_in_repr() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [f"serve --api-key {SECRET} --port {{port}}", f"serve --api-key={SECRET}", f"env HF_TOKEN={SECRET} serve {{port}}"],
+    [
+        f"serve --api-key {SECRET} --port {{port}}",
+        f"serve --api-key={SECRET}",
+        f"env HF_TOKEN={SECRET} serve {{port}}",
+        f"serve -H 'Authorization: Bearer {SECRET}'",
+        f"serve --header 'X-Api-Key: {SECRET}'",
+        f"serve --upstream https://user:{SECRET}@host/v1",
+    ],
 )
 def test_a_launch_command_is_shown_without_its_secrets(command: str) -> None:
     assert SECRET not in shown_launch(command)
     assert "serve" in shown_launch(command)
+
+
+def test_what_is_only_named_alike_is_no_secret_and_the_command_can_be_repeated() -> None:
+    command = "serve {port} --max-num-batched-tokens 8192 --tokenizer /m/tok --kv-cache-dtype fp8 --key-file /etc/k.pem"
+    assert shown_launch(command) == command
+
+
+@pytest.mark.parametrize("name", ["timeout", "ready_timeout", "scrape_interval", "time_scale"])
+def test_a_time_of_nothing_is_refused(name: str) -> None:
+    span: dict[str, Any] = {name: 0.0}
+    with pytest.raises(UsageError, match="must be above 0"):
+        RunOptions(workload="w", server="http://x", **span)
+
+
+def test_an_open_quotation_is_a_wrong_call() -> None:
+    with pytest.raises(UsageError, match="no closing quotation"):
+        _ = RunOptions(workload="w", server="reference 'x").reference_args

@@ -244,3 +244,8 @@ def test_no_events_make_the_fold_raise(events: list[Event]) -> None:
 @given(any_events(), st.lists(st.integers(0, 25)))
 def test_what_says_nothing_changes_nothing(events: list[Event], places: list[int]) -> None:
     assert reached(with_noise(events, places)) == reached(events)
+
+
+def test_a_pool_that_was_full_before_the_run_was_filled_by_somebody_else() -> None:
+    story = Story().sample("start", kv_usage=0.97)
+    assert only(story.begin(0).send("a", 0, "t", 300).end(0, kv_usage=0.97), "full") is False
