@@ -144,12 +144,11 @@ def told(recipe: str, prompt: str, markers: Markers) -> str:
 
     Without them an answer that repeats its own code would count as one that holds another's.
     """
-    held = [
-        number for number in numbers(recipe) if any(markers.marker(number, slot) in prompt for slot in range(SLOTS))
-    ]
-    asks = _ASKS.search(recipe)
+    before = numbers(recipe)
+    held = [number for number in before if any(markers.marker(number, slot) in prompt for slot in range(SLOTS))]
+    asks = _ASKS.search(recipe) if held[-1:] == list(before[-1:]) else None
     words = f" markers={','.join(map(str, held))}" if held else ""
-    if asks and held and markers.marker(held[-1], int(asks[1])) in prompt:
+    if asks and markers.marker(held[-1], int(asks[1])) in prompt:
         words += f" {asks[0]}"
     return words
 
