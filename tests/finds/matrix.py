@@ -15,9 +15,8 @@ import msgspec
 
 from kvstress.core.diagnosis import Can
 from kvstress.core.features import Features
-from kvstress.harness.catalogue import shipped
 from kvstress.harness.doctor import coverage
-from kvstress.harness.inputs import workload_text
+from kvstress.harness.inputs import shipped_workloads, workload_text
 from kvstress.workload.spec import parse
 
 FOLDER = Path(__file__).parents[2] / "reports" / "engines"
@@ -33,7 +32,7 @@ def engines() -> dict[str, tuple[str | None, Features]]:
 
 def rows() -> Iterator[tuple[str, str, str, str, str]]:
     """The matrix; `reachable` is yes, if (`why` says on what it hangs), or no: then a run is INVALID and says `why`."""
-    declared = {name: parse(*workload_text(name)).coverage.keys for name, _ in shipped()}
+    declared = {name: parse(*workload_text(name)).coverage.keys for name in sorted(shipped_workloads())}
     for engine, (dialect, features) in engines().items():
         cans = {can.name: can for can in coverage(features, dialect)}
         for workload, keys in declared.items():
