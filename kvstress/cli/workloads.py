@@ -1,7 +1,7 @@
 """`kvstress workloads`: what can be sent."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,6 +68,13 @@ def import_command(
     trace_format: Annotated[
         str | None, typer.Option("--format", help="What it is in. Default: told by its first keys.")
     ] = None,
+    history: Annotated[
+        Literal["delta", "cumulative"] | None,
+        typer.Option(help="Whether rows with messages hold the new ones or all. Default: looked up."),
+    ] = None,
+    block_size: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Tokens of a block of hash_ids. Default: the format's.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
 ) -> None:
     """Make a workload of somebody's trace, to be run as it was or faster.
@@ -77,7 +84,7 @@ def import_command(
     """
     from kvstress.harness.importing import import_trace
 
-    found = import_trace(trace, out, trace_format, overwrite=overwrite)
+    found = import_trace(trace, out, trace_format, overwrite=overwrite, history=history, block=block_size)
     for line in found.told:
         typer.echo(line)
     typer.echo(f"written: {found.workload} and {found.trace}")

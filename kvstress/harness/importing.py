@@ -17,6 +17,7 @@ from kvstress.core.errors import UsageError
 from kvstress.core.turn import Turn
 from kvstress.core.words import cap
 from kvstress.store import disk
+from kvstress.traces.declared import Declared, History
 from kvstress.traces.detect import FORMATS, HEAD, detected
 from kvstress.traces.row import Notes
 from kvstress.traces.turns import turns
@@ -68,8 +69,18 @@ class Imported:
     told: tuple[str, ...]
 
 
-def import_trace(path: Path, out: Path, name: str | None, *, overwrite: bool) -> Imported:
+def import_trace(
+    path: Path,
+    out: Path,
+    name: str | None,
+    *,
+    overwrite: bool,
+    history: History | None = None,
+    block: int | None = None,
+) -> Imported:
     """Read `path` (a file, or a directory of files in one format) and write `out` and the turns beside it.
+
+    `history` and `block` (tokens) are what the user says of the rows; None leaves both to the format.
 
     Raises UsageError naming the file and the line of a row that cannot be sent.
     """
@@ -77,11 +88,11 @@ def import_trace(path: Path, out: Path, name: str | None, *, overwrite: bool) ->
     trace = out.with_suffix(".jsonl")
     _refuse(files, out, trace, name, overwrite)
     named = name or _detected(files[0])
-    notes = Notes(name=str(files[0]))
+    notes, declared = Notes(name=str(files[0])), Declared(history=history, block=block)
     unfinished = trace.with_name(trace.name + ".part")
     try:
         with disk.writing(trace, "write"), unfinished.open("wb") as file:
-            found = _written(file, chain.from_iterable(_read(one, named, notes) for one in files))
+            found = _written(file, chain.from_iterable(_read(one, named, notes, declared) for one in files))
         if not found.rows:
             raise UsageError(f"{path} holds no request ({_left_out(notes) or 'it is empty'})")
         unfinished.replace(trace)
@@ -97,7 +108,7 @@ def import_trace(path: Path, out: Path, name: str | None, *, overwrite: bool) ->
         schedule=_TIMED if found.timed else _UNTIMED,
     )
     disk.replace(out, text.encode())
-    return Imported(workload=out, trace=trace, rows=found.rows, told=tuple(_told(named, notes, found)))
+    return Imported(workload=out, trace=trace, rows=found.rows, told=tuple(_told(named, notes, found, declared)))
 
 
 def _files(path: Path) -> list[Path]:
@@ -126,10 +137,10 @@ def _detected(file: Path) -> str:
         return detected(opened.read(HEAD), str(file))
 
 
-def _read(path: Path, name: str, notes: Notes) -> Iterator[Turn]:
+def _read(path: Path, name: str, notes: Notes, declared: Declared) -> Iterator[Turn]:
     notes.name = str(path)
     with disk.reading(path), path.open("rb") as file:
-        yield from turns(FORMATS[name](file, notes), notes)
+        yield from turns(declared.rows(FORMATS[name](file, notes)), notes)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -157,9 +168,9 @@ def _written(file: BinaryIO, found: Iterator[Turn]) -> _Written:
     return written
 
 
-def _told(name: str, notes: Notes, found: _Written) -> Iterator[str]:
+def _told(name: str, notes: Notes, found: _Written, declared: Declared) -> Iterator[str]:
     yield f"format: {name}; {found.rows} requests of {found.sessions} sessions"
-    yield from (f"{key}: {value}" for key, value in notes.told.items())
+    yield from (f"{key}: {value}" for key, value in (notes.told | declared.told()).items())
     when = (
         "when the trace says (--set source.speed=2 for twice as fast)" if found.timed else "four lanes, no times known"
     )

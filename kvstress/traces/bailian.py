@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from kvstress.traces.row import Notes, Row, count, lines, seconds
+from kvstress.traces.row import Notes, Row, blocks, count, lines, seconds
 
 _BLOCK = 16
+# Chats whose first ancestor is remembered; the child of one before those begins a session.
+_REMEMBERED = 200_000
 _KNOWN = ("chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "type", "turn", "hash_ids")
 
 
@@ -19,13 +21,15 @@ def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
         if tokens is None:
             notes.refuse(number, "no prompt: expected input_length")
         chat, parent = str(record.get("chat_id")), str(record.get("parent_chat_id"))
-        roots[chat] = roots.get(parent, chat)
+        root = roots[chat] = roots.get(parent, chat)
+        if len(roots) > _REMEMBERED:
+            del roots[next(iter(roots))]
         yield Row(
             number=number,
-            session=roots[chat],
+            session=root,
             at=seconds(record.get("timestamp")),
             tokens=tokens,
             max_tokens=count(record.get("output_length")),
-            blocks=tuple(map(int, record.get("hash_ids") or ())),
+            blocks=blocks(record.get("hash_ids"), number, notes),
             block=_BLOCK,
         )

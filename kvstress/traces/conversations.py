@@ -7,10 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import ijson
-
-from kvstress.core.errors import UsageError
-from kvstress.traces.row import Notes, Row
+from kvstress.traces.row import Notes, Row, items
 
 _ROLES = {
     "human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant",
@@ -24,15 +21,12 @@ _ASKS = ("user", "tool")
 def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
     """Rows of a JSON list of conversations, one for each turn that asks. `number` is the conversation's place."""
     notes.told |= {"history": "delta (cut from whole conversations)", "answers": "as recorded"}
-    try:
-        for number, record in enumerate(ijson.items(file, "item", use_float=True), start=1):
-            if not isinstance(record, Mapping):
-                notes.refuse(number, "expected a JSON object")
-            notes.keys(record, _KNOWN)
-            given = record.get("conversations") if "conversations" in record else record.get("messages")
-            yield from turns(given, str(record.get("id", number)), number, notes)
-    except ijson.JSONError as problem:
-        raise UsageError(f"{notes.name}: not valid JSON ({problem})") from problem
+    for number, record in enumerate(items(file, "item", notes), start=1):
+        if not isinstance(record, Mapping):
+            notes.refuse(number, "expected a JSON object")
+        notes.keys(record, _KNOWN)
+        given = record.get("conversations") if "conversations" in record else record.get("messages")
+        yield from turns(given, str(record.get("id", number)), number, notes)
 
 
 def turns(given: Any, session: str, number: int, notes: Notes) -> Iterator[Row]:
@@ -64,7 +58,8 @@ def _role(one: Any) -> str | None:
 def _message(one: Any, number: int, notes: Notes) -> Mapping[str, Any]:
     role = _role(one)
     if role is None:
-        notes.refuse(number, f"a message of nobody known: {str(one)[:60]!r}")
+        said = one.get("from", one.get("role")) if isinstance(one, Mapping) else type(one).__name__
+        notes.refuse(number, f"a message of nobody known: {str(said)[:40]!r}")
     if "value" in one:
         return {"role": role, "content": str(one["value"])}
     kept = ("content", "tool_calls", "tool_call_id", "name")

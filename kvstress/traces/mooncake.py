@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from kvstress.traces.row import Notes, Row, count, lines, messages, request, seconds
+from kvstress.traces.row import Notes, Row, blocks, count, lines, messages, request, seconds
 
 _BLOCK, _MS = 512, 1000.0
 _PROMPTS = ("input_length", "text_input", "messages", "payload")
@@ -31,7 +31,7 @@ def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
 def _prompt(kind: str, record: dict[str, Any], number: int, notes: Notes) -> dict[str, Any]:
     if kind == "payload":
         found = request(record["payload"], number, notes)
-        return found if found["max_tokens"] else {key: found[key] for key in ("messages", "asked")}
+        return found if found["max_tokens"] else {key: found[key] for key in ("messages", "whole", "asked")}
     if kind == "text_input":
         if not isinstance(record["text_input"], str) or not record["text_input"]:
             notes.refuse(number, "no prompt: text_input is not text")
@@ -42,4 +42,4 @@ def _prompt(kind: str, record: dict[str, Any], number: int, notes: Notes) -> dic
     tokens = count(record["input_length"])
     if tokens is None:
         notes.refuse(number, "no prompt: input_length is not a number above 0")
-    return {"tokens": tokens, "blocks": tuple(map(int, record.get("hash_ids") or ())), "block": _BLOCK}
+    return {"tokens": tokens, "blocks": blocks(record.get("hash_ids"), number, notes), "block": _BLOCK}

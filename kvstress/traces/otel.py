@@ -8,10 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import ijson
-
-from kvstress.core.errors import UsageError
-from kvstress.traces.row import Notes, Row, count, unix
+from kvstress.traces.row import Notes, Row, count, items, unix
 
 _SPANS = ("spans.item", "resourceSpans.item.scopeSpans.item.spans.item")
 _SESSIONS = ("gen_ai.conversation.id", "exgentic.session.id", "session.id")
@@ -27,16 +24,13 @@ def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
     """Rows of the spans that have input messages, in the file's order. `number` is the span's place."""
     notes.told |= {"history": "cumulative where a prompt begins with an earlier one", "times": "span starts"}
     number = 0
-    try:
-        for prefix in _SPANS:
-            file.seek(0)
-            for span in ijson.items(file, prefix, use_float=True):
-                number += 1
-                row = _row(span, number, notes) if isinstance(span, Mapping) else None
-                if row is not None:
-                    yield row
-    except ijson.JSONError as problem:
-        raise UsageError(f"{notes.name}: not valid JSON ({problem})") from problem
+    for prefix in _SPANS:
+        file.seek(0)
+        for span in items(file, prefix, notes):
+            number += 1
+            row = _row(span, number, notes) if isinstance(span, Mapping) else None
+            if row is not None:
+                yield row
 
 
 def _row(span: Mapping[str, Any], number: int, notes: Notes) -> Row | None:
@@ -55,6 +49,7 @@ def _row(span: Mapping[str, Any], number: int, notes: Notes) -> Row | None:
     return Row(
         number=number,
         session=session,
+        whole=True,
         messages=(*before, *(message for one in given for message in _messages(one, number, notes))),
         max_tokens=count(told.get("gen_ai.usage.output_tokens") or told.get("gen_ai.usage.completion_tokens"))
         or count(told.get("gen_ai.request.max_tokens")),

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-import ijson
-
-from kvstress.core.errors import UsageError
-from kvstress.traces.row import ASKED, Notes, Row, lines, request, unix
+from kvstress.traces.row import ASKED, Notes, Row, items, lines, request, unix
 
 _TIMES = ("timestamp", "created", "time")
 _WRAPPED = ("body", "request", "payload")
@@ -36,17 +33,14 @@ def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
 def read_har(file: BinaryIO, notes: Notes) -> Iterator[Row]:
     """Rows of `log.entries`: each POST to an address that ends in /completions. `number` is the entry's place."""
     notes.told |= {"history": "cumulative where a prompt begins with an earlier one", "times": "ISO 8601"}
-    try:
-        for number, entry in enumerate(ijson.items(file, "log.entries.item", use_float=True), start=1):
-            asked = entry.get("request") if isinstance(entry, Mapping) else None
-            if not isinstance(asked, Mapping) or not _completes(asked):
-                notes.left_out["no completion request"] += 1
-                continue
-            posted = asked.get("postData")
-            text = posted.get("text") if isinstance(posted, Mapping) else None
-            yield Row(number=number, at=unix(entry.get("startedDateTime")), **request(text, number, notes))
-    except ijson.JSONError as problem:
-        raise UsageError(f"{notes.name}: not valid JSON ({problem})") from problem
+    for number, entry in enumerate(items(file, "log.entries.item", notes), start=1):
+        asked = entry.get("request") if isinstance(entry, Mapping) else None
+        if not isinstance(asked, Mapping) or not _completes(asked):
+            notes.left_out["no completion request"] += 1
+            continue
+        posted = asked.get("postData")
+        text = posted.get("text") if isinstance(posted, Mapping) else None
+        yield Row(number=number, at=unix(entry.get("startedDateTime")), **request(text, number, notes))
 
 
 def _completes(asked: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, BinaryIO, NoReturn
 
+import ijson
 import msgspec
 
 from kvstress.core.errors import UsageError
@@ -30,8 +31,9 @@ _MILLISECONDS = 1e11
 class Row:
     """One request. `at` is seconds on the trace's own clock, `think` seconds after the session's turn before.
 
-    `messages` are all that were sent (`whole` True), only the new ones (False), or either (None). Where a trace has no
-    text, `blocks` are the ids of its blocks of `block` tokens, meant within `scope`, and `tokens` the prompt's length.
+    `messages` are all that were sent (`whole` True), only the new ones (False), or either (None: it is looked up).
+    Where a trace has no text, `blocks` are the ids of its blocks of `block` tokens, meant within `scope`, and `tokens`
+    the prompt's length.
     """
 
     number: int
@@ -83,6 +85,27 @@ def lines(file: BinaryIO, notes: Notes) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, record
 
 
+def items(file: BinaryIO, prefix: str, notes: Notes) -> Iterator[Any]:
+    """What stands at `prefix` of each JSON document in `file`. Raises UsageError where one ends early or is none.
+
+    The parser's own message quotes the file, and there may be a key in what it quotes; so only the place is told.
+    """
+    try:
+        yield from ijson.items(file, prefix, multiple_values=True, use_float=True)
+    except ijson.JSONError as problem:
+        what = "ends too early" if isinstance(problem, ijson.IncompleteJSONError) else "breaks off"
+        raise UsageError(f"{notes.name}: not valid JSON ({what}, in what was read up to byte {file.tell()})") from None
+
+
+def blocks(given: Any, number: int, notes: Notes) -> tuple[int, ...]:
+    """A row's block ids, none where there are none. Raises UsageError when they are no whole numbers."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, int) for one in given):
+        notes.refuse(number, "hash_ids: expected a list of whole numbers")
+    return tuple(given)
+
+
 def messages(given: Any, number: int, notes: Notes) -> tuple[Mapping[str, Any], ...]:
     """A body's messages. Raises UsageError when there are none, or one has no role."""
     if not isinstance(given, list) or not given:
@@ -109,6 +132,7 @@ def request(body: Any, number: int, notes: Notes) -> dict[str, Any]:
         told = messages(body.get("messages"), number, notes)
     return {
         "messages": told,
+        "whole": True,
         "max_tokens": count(next((body[key] for key in _CAPS if body.get(key)), None)),
         "asked": {key: body[key] for key in ASKED if body.get(key) is not None},
     }

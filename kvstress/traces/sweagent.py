@@ -3,11 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
-import ijson
-
-from kvstress.core.errors import UsageError
 from kvstress.traces.conversations import turns
-from kvstress.traces.row import Notes, Row, lines, messages
+from kvstress.traces.row import Notes, Row, items, lines, messages
 
 _STEP = ("response", "thought", "action", "observation", "state", "query", "messages", "execution_time", "extra_info")
 
@@ -15,16 +12,12 @@ _STEP = ("response", "thought", "action", "observation", "state", "query", "mess
 def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
     """Rows of a `.traj` document: each step's `query` (before 1.1.0: `messages`) is the whole history."""
     notes.told |= {"history": "cumulative", "answers": "as recorded"}
-    try:
-        steps = enumerate(ijson.items(file, "trajectory.item", use_float=True), start=1)
-        for number, step in steps:
-            if not isinstance(step, Mapping):
-                notes.refuse(number, "expected a JSON object")
-            notes.keys(step, _STEP)
-            asked = step.get("query") or step.get("messages")
-            yield Row(number=number, messages=messages(asked, number, notes), whole=True)
-    except ijson.JSONError as problem:
-        raise UsageError(f"{notes.name}: not valid JSON ({problem})") from problem
+    for number, step in enumerate(items(file, "trajectory.item", notes), start=1):
+        if not isinstance(step, Mapping):
+            notes.refuse(number, "expected a JSON object")
+        notes.keys(step, _STEP)
+        asked = step.get("query") or step.get("messages")
+        yield Row(number=number, messages=messages(asked, number, notes), whole=True)
 
 
 def read_lines(file: BinaryIO, notes: Notes) -> Iterator[Row]:

@@ -21,9 +21,10 @@ _REMEMBERED = 50_000
 
 @dataclass(slots=True)
 class _Past:
-    """A session so far: how many turns, and how many messages with which digest."""
+    """A session so far: how many turns, and how many messages with which digest. `scope` is what the trace calls it."""
 
     session: str
+    scope: str = ""
     turns: int = 0
     count: int = 0
     digest: str = ""
@@ -34,12 +35,14 @@ def turns(rows: Iterable[Row], notes: Notes) -> Iterator[Turn]:
     sessions: OrderedDict[str, _Past] = OrderedDict()
     first: float | None = None
     seen: set[str] = set()
+    branches = 0
     for place, row in enumerate(rows, start=1):
         digests = _digests(row.messages)
         past, begins = _past(row, digests, sessions, place)
         new = row.messages[past.count :] if begins else row.messages
         if row.messages and past.turns:
             seen.add("cumulative" if begins else "delta")
+        branches += past.turns == 0 and past.session != past.scope and bool(past.scope)
         first = row.at if first is None else first
         yield Turn(
             session=past.session,
@@ -55,20 +58,26 @@ def turns(rows: Iterable[Row], notes: Notes) -> Iterator[Turn]:
             asked=row.asked,
         )
         _remember(past, new, digests, begins or not past.turns, sessions)
+    if branches:
+        notes.told["branches"] = f"{branches} prompts that go on from none of their session's, each sent as its own"
     if seen:
         notes.told["history"] = f"{' and '.join(sorted(seen))} (seen)"
 
 
 def _past(row: Row, digests: list[str], sessions: OrderedDict[str, _Past], place: int) -> tuple[_Past, bool]:
     """The session of `row`, and whether its messages begin with that session's."""
-    if row.session is not None:
-        past = sessions.get(f"={row.session}") or _Past(row.session)
+    scope = row.session or ""
+    if row.session is not None and row.whole is not True:
+        past = sessions.get(f"={scope}") or _Past(scope, scope)
         begins = row.whole is not False and 0 < past.count <= len(digests) and digests[past.count - 1] == past.digest
         return past, begins
     for count in range(len(digests) - 1, 0, -1):
-        if (found := sessions.get(digests[count - 1])) is not None and found.digest == digests[count - 1]:
+        if (found := sessions.get(f"{scope}|{digests[count - 1]}")) is not None and found.digest == digests[count - 1]:
             return found, True
-    return _Past(f"r{place}"), False
+    # Whole prompts of one session that go on from none of its others (a branch, a shortened history, an aside of the
+    # agent) must not be added to them: each begins anew.
+    taken = row.session is None or f"={scope}" in sessions
+    return _Past(f"{scope}/r{place}".lstrip("/") if taken else scope, scope), False
 
 
 def _remember(
@@ -80,10 +89,9 @@ def _remember(
         past.count += len(new)
         past.digest = _chained(past.digest, new)[-1] if new else past.digest
     past.turns += 1
-    for key in (f"={past.session}", past.digest):
-        if key:
-            sessions[key] = past
-            sessions.move_to_end(key)
+    for key in (f"={past.session}", f"{past.scope}|{past.digest}"):
+        sessions[key] = past
+        sessions.move_to_end(key)
     while len(sessions) > _REMEMBERED:
         sessions.popitem(last=False)
 

@@ -3,10 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-import ijson
-
-from kvstress.core.errors import UsageError
-from kvstress.traces.row import Notes, Row, count, seconds
+from kvstress.traces.row import Notes, Row, blocks, count, items, seconds
 
 _BLOCK = 64
 _TOP = ("id", "models", "block_size", "hash_id_scope", "tool_tokens", "system_tokens", "requests", "totals")
@@ -21,26 +18,20 @@ _AGENT = (
 
 
 def read(file: BinaryIO, notes: Notes) -> Iterator[Row]:
-    """Rows of each document in the file, sub-agents as sessions of their own. `number` counts requests.
+    """Rows of each document in the file, sub-agents as sessions of their own. `number` counts its requests.
 
     `hash_id_scope` "local" means that equal ids of two conversations are different blocks.
     """
     notes.told |= {"times": "seconds", "history": "cumulative (each request names all its blocks)"}
-    number = 0
-    try:
-        for place, record in enumerate(ijson.items(file, "", multiple_values=True, use_float=True), start=1):
-            if not isinstance(record, Mapping):
-                notes.refuse(place, "expected a JSON object")
-            notes.keys(record, _TOP)
-            block = count(record.get("block_size")) or _BLOCK
-            name = str(record.get("id", place))
-            local = record.get("hash_id_scope", "local") == "local"
-            notes.told |= {"block size": f"{block} tokens", "hash scope": "conversation" if local else "whole file"}
-            for row in _rows(record, name, name if local else "", block, notes):
-                number += 1
-                yield row
-    except ijson.JSONError as problem:
-        raise UsageError(f"{notes.name}: not valid JSON ({problem})") from problem
+    for place, record in enumerate(items(file, "", notes), start=1):
+        if not isinstance(record, Mapping):
+            notes.refuse(place, "expected a JSON object")
+        notes.keys(record, _TOP)
+        block = count(record.get("block_size")) or _BLOCK
+        name = str(record.get("id", place))
+        local = record.get("hash_id_scope", "local") == "local"
+        notes.told |= {"block size": f"{block} tokens", "hash scope": "conversation" if local else "whole file"}
+        yield from _rows(record, name, name if local else "", block, notes)
 
 
 def _rows(record: Mapping[str, Any], session: str, scope: str, block: int, notes: Notes) -> Iterator[Row]:
@@ -62,7 +53,7 @@ def _rows(record: Mapping[str, Any], session: str, scope: str, block: int, notes
             think=seconds(one.get("think_time")) or 0.0,
             tokens=tokens,
             max_tokens=count(one.get("out")),
-            blocks=tuple(map(int, one.get("hash_ids") or ())),
+            blocks=blocks(one.get("hash_ids"), number, notes),
             block=block,
             scope=scope,
         )

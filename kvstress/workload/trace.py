@@ -6,7 +6,7 @@ the trace did not record is the live server's own.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from kvstress.workload import text
 from kvstress.workload.body import user
 from kvstress.workload.format import Phase, Trace
 from kvstress.workload.prompt import Content, Prompt
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,12 @@ def _none(source: Trace) -> Iterator[Prompt]:
     raise UsageError(f"the trace {source.file} is not there: name its directory with --data")
 
 
+class _Named(msgspec.Struct, frozen=True):
+    """As much of a turn as tells whose it is."""
+
+    session: str
+
+
 @dataclass(slots=True)
 class _Session:
     """The history so far, and the step whose answer is missing from it."""
@@ -64,13 +72,14 @@ class _Session:
 
 def _prompts(source: Trace, phase: str, file: TraceFile, key: str, sizing: Sizing) -> Iterator[Prompt]:
     sessions: dict[str, _Session] = {}
-    for number, line in enumerate(file.lines()):
-        try:
-            turn = msgspec.json.decode(line, type=Turn)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-            raise UsageError(f"{file.name} line {number + 1}: no turn of an imported trace ({problem})") from problem
+    last = {turn.session: number for number, turn in _read(file, _Named)}
+    for number, turn in _read(file, Turn):
         if turn.messages:
-            said = sessions.setdefault(turn.session, _Session())
+            said = _Session() if turn.turn == 0 else sessions.get(turn.session, _Session())
+            # A history is held from a session's first turn to its last: all of them together may not fit in memory.
+            sessions[turn.session] = said
+            if last[turn.session] == number:
+                del sessions[turn.session]
             said.history = (*said.history, *_answer(said, turn, phase), *turn.messages)
             said.step = number
             messages = said.history
@@ -87,6 +96,15 @@ def _prompts(source: Trace, phase: str, file: TraceFile, key: str, sizing: Sizin
             due=None if turn.at is None else turn.at / source.speed,
             asked=turn.asked,
         )
+
+
+def _read(file: TraceFile, kind: type[Kind]) -> Iterator[tuple[int, Kind]]:
+    """Each line as a `kind`, with its place from 0. Raises UsageError at a line that is none."""
+    for number, line in enumerate(file.lines()):
+        try:
+            yield number, msgspec.json.decode(line, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            raise UsageError(f"{file.name} line {number + 1}: no turn of an imported trace ({problem})") from problem
 
 
 def _answer(said: _Session, turn: Turn, phase: str) -> tuple[Mapping[str, Any], ...]:

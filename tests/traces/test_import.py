@@ -16,6 +16,7 @@ from kvstress.harness.importing import Imported, import_trace
 from kvstress.harness.inputs import data_files, workload_text
 from kvstress.workload import build
 from kvstress.workload.spec import parse
+from tests.cli.running import kvstress
 
 SAMPLES = Path(__file__).parents[1] / "data" / "traces"
 # What each sample holds: format, requests, sessions.
@@ -77,6 +78,63 @@ def test_delta_and_cumulative_forms_of_a_conversation_give_the_same_turns(tmp_pa
     assert "history: cumulative (seen)" in found.told
 
 
+def test_a_prompt_that_goes_on_from_none_of_its_sessions_is_sent_as_it_was(tmp_path: Path) -> None:
+    first = [{"role": "user", "content": "question"}]
+    later = [*first, {"role": "assistant", "content": "answer"}, {"role": "user", "content": "and then"}]
+    aside = [{"role": "system", "content": "find a title"}, *first]
+    shortened = [{"role": "system", "content": "so far: a question"}, later[-1]]
+    sent = [first, aside, later, shortened]
+    rows = [{"session_id": "a", "body": {"messages": messages}} for messages in sent]
+    found, turns = imported(written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows)), tmp_path)
+    assert [body["messages"] for body in bodies(found.workload)] == sent
+    assert [(turn["session"], turn["turn"]) for turn in turns] == [("a", 0), ("a/r2", 0), ("a", 1), ("a/r4", 0)]
+    assert "branches: 2 prompts that go on from none of their session's, each sent as its own" in found.told
+
+
+def test_history_and_block_size_are_as_declared_where_they_are(tmp_path: Path) -> None:
+    again = [{"role": "user", "content": "again"}]
+    rows = "".join(json.dumps({"session_id": "a", "body": {"messages": again * n}}) + "\n" for n in (1, 2))
+    for history, counts in (("delta", [1, 2]), ("cumulative", [1, 1])):
+        words = ("--history", history, "--overwrite")
+        done = kvstress("workloads", "import", written(tmp_path, rows), "--out", "w.toml", *words, cwd=tmp_path)
+        assert f"history: {history} (declared)" in done.stdout.splitlines(), done.stderr
+        turns = map(json.loads, (tmp_path / "w.jsonl").read_text().splitlines())
+        assert [len(turn["messages"]) for turn in turns] == counts
+    told = import_trace(SAMPLES / "mooncake.jsonl", tmp_path / "w.toml", None, overwrite=True, block=16).told
+    assert "block size: 16 tokens (declared)" in told
+    kept = map(json.loads, (tmp_path / "w.jsonl").read_text().splitlines())
+    assert {turn["block"] for turn in kept if turn["blocks"]} == {16}
+
+
+@pytest.mark.parametrize("sample", ["browser.har", "sharegpt.json", "spans.json", "swe-agent.traj", "weka.json"])
+def test_a_refusal_quotes_nothing_of_a_file_that_is_cut_off_or_broken(sample: str, tmp_path: Path) -> None:
+    content = (SAMPLES / sample).read_text().rstrip()
+    for broken, said in ((content[:-2], "ends too early"), (content[:-2] + ' sk-verysecret"}]}', "not valid JSON")):
+        source = written(tmp_path, broken, f"broken-{sample}")
+        with pytest.raises(UsageError, match=said) as problem:
+            import_trace(source, tmp_path / "w.toml", None, overwrite=False)
+        assert "secret" not in str(problem.value)
+
+
+def test_histories_are_held_no_longer_than_their_sessions_last(tmp_path: Path) -> None:
+    peaks = []
+    for sessions in (100, 400):
+        talks = [
+            {"id": str(n), "conversations": [{"from": "human", "value": f"{n} " * 2_000}]} for n in range(sessions)
+        ]
+        found, _ = imported(written(tmp_path, json.dumps(talks), "long.json"), tmp_path)
+        spec = parse(*workload_text(str(found.workload)))
+        plan = build.plan(
+            spec, seed=0, model="m", stream=None, sizing=ASSUMED, data=data_files(spec, found.workload.parent)
+        )
+        tracemalloc.start()
+        assert sum(len(step.requests) for step in plan.steps()) == sessions
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 300 more sessions hold 2.3 MB more text.
+    assert peaks[1] < peaks[0] + 500_000
+
+
 def test_an_answer_that_the_trace_did_not_record_is_the_live_one(tmp_path: Path) -> None:
     rows = [{"session_id": "a", "messages": [{"role": "user", "content": f"question {n}"}]} for n in range(2)]
     found, _ = imported(written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows)), tmp_path)
@@ -126,6 +184,7 @@ def test_unknown_fields_and_rows_that_are_no_request_are_counted(tmp_path: Path)
         ('{"timestamp":1,"input_length":5}\nnot json\n', "line 2: not valid JSON"),
         ('{"body":{"model":"m"}}\n', "line 1: no prompt"),
         ('{"colour":"red"}\n', "the format is not known from its keys (colour)"),
+        ('{"timestamp":1,"input_length":5,"hash_ids":["x"]}\n', "line 1: hash_ids: expected a list of whole numbers"),
         ("", "the format is not known"),
         ('{"filetype":"generate_conversations","num_conversations":3}', "holds none"),
         ('[{"conversations":[{"from":"ghost","value":"x"}]}]', "line 1: a message of nobody known"),
