@@ -12,7 +12,7 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin
 from kvstress.core.sample import Sample
 from kvstress.core.units import show_tokens
-from kvstress.oracles.ledger import Answered, Ledger, restarted, totals
+from kvstress.oracles.ledger import MEMORY, Answered, Ledger, restarted, totals
 
 # Two pages of 128 tokens: what partly filled last pages and speculative rollback can move by themselves.
 _SLACK = 256
@@ -77,7 +77,11 @@ class Evictions:
         self._released = max(self._released, answered.ended + delay)
         self._ended_since = True
         window = self._window
-        window.disturbed |= answered.outcome not in (Outcome.COMPLETED, Outcome.REFUSED)
+        window.disturbed |= answered.outcome not in (Outcome.COMPLETED, Outcome.REFUSED) or len(window.first) >= MEMORY
+        if window.opened is None or window.disturbed:
+            # It will show nothing, and may never end: a server without metrics, lanes that are never all at rest.
+            window.first, window.kept = set(), {}
+            return
         if answered.outcome is Outcome.COMPLETED:
             window.completed += 1
             window.largest = max(window.largest, answered.fresh)
