@@ -16,6 +16,10 @@ class Sizing:
     assumed (nothing could be measured; the line is a rough guess and reports say so). `forms` are those of the prompts
     that the server was seen to take: a chat, the text of a plain completion, its token ids. `alone` is how many seconds
     it took for an answer like the workload's when nothing else ran, None where that was not measured.
+
+    Where lengths are exact to the token: `block` is the block size that cached tokens told, `pad` a word that costs one
+    token, `pads` how many of it each prompt takes, and `off` by how much each then still differs from its plan (empty:
+    nothing could be counted).
     """
 
     overhead: float
@@ -23,6 +27,10 @@ class Sizing:
     how: str
     forms: tuple[str, ...] = ("chat",)
     alone: float | None = None
+    block: int | None = None
+    pad: str | None = None
+    pads: tuple[int, ...] = ()
+    off: tuple[int, ...] = ()
 
     def units(self, tokens: int) -> int:
         """Units of text that come closest to `tokens` prompt tokens; at least 1."""

@@ -31,6 +31,7 @@ from kvstress.harness.alone import timed_alone
 from kvstress.harness.asides import Asking, afterwards
 from kvstress.harness.beside import Beside, beside
 from kvstress.harness.cold import compared_cold, twin_answers
+from kvstress.harness.exact import exactly
 from kvstress.harness.forms import forms_taken
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
@@ -263,6 +264,8 @@ async def _new(live: _Live) -> Manifest:
     asked = sizing.requests(live.look.model, seed, **shape) if prepared.probes else ()
     answers = [await _probe(live, request) for request in asked]
     sized = sizing.measure(asked, tuple(answers))
+    pairs = tuple(zip(asked, answers, strict=True))
+    sized = await exactly(pairs, prepared.spec, seed, sized, lambda one: _probe(live, one), live.wire)
     if prepared.options.asides:
         sized = await forms_taken(_asking(live), prepared.spec, live.look.model, sized)
         sized = await timed_alone(_asking(live), prepared.spec, live.look.model, seed, sized)

@@ -1,6 +1,7 @@
 """What stands in each section of the page, as words: the template only lays it out."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from kvstress.core.exchange import Exchange
@@ -82,7 +83,20 @@ def banners(manifest: Manifest, judgement: Judgement, fold: RunFold) -> list[str
         said.append(f"Started again from prompt 0 in place of {line(manifest.restarts_of)}, whose server was gone.")
     if manifest.sizing is not None and manifest.sizing.how == "assumed":
         said.append("Prompt sizes are a guess: the server counted no tokens, so 16k may not be 16,000 of its own.")
+    said += _inexact(manifest)
     return said
+
+
+def _inexact(manifest: Manifest) -> list[str]:
+    """Lengths that were to be exact to the token and are not."""
+    source, sized = manifest.parameters.get("source"), manifest.sizing
+    if sized is None or not isinstance(source, Mapping) or source.get("kind") != "residue":
+        return []
+    if not sized.off:
+        return ["Prompt lengths are not exact: the server did not count them, so residues are off by unknown amounts."]
+    wrong = [off for off in sized.off if off]
+    by = f"{min(wrong):+d} to {max(wrong):+d} tokens" if wrong else ""
+    return [f"{len(wrong)} of {len(sized.off)} prompt lengths are off by {by}."] if wrong else []
 
 
 def failing(judgement: Judgement, fold: RunFold) -> dict[str, Any] | None:

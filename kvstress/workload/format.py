@@ -242,7 +242,35 @@ class Trace(Table, frozen=True, kw_only=True, tag="trace", tag_field="kind"):
     ] = 1.0
 
 
-Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak | Trace
+class Residue(Table, frozen=True, kw_only=True, tag="residue", tag_field="kind"):
+    """Prompts exact to the token, whose last block is filled to 0, 1, 2, 4, B/4, B/2, B − 2 and B − 1 of B tokens.
+
+    Each of these comes after each, in one circuit for each number of blocks. What each prompt costs is counted by the
+    server before the traffic (`--sizing FILE` keeps the counts).
+    """
+
+    block: Annotated[
+        Annotated[int, Meta(ge=4, le=65_536)] | None,
+        Meta(description="tokens of a block; where absent, as the server's `cached_tokens` tell it, else 128"),
+    ] = None
+    blocks: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=10_000)], ...],
+        Meta(min_length=1, description="blocks beyond the shortest prompt that holds its facts, one circuit for each"),
+    ] = (1, 2, 3)
+    edges: Annotated[
+        tuple[Tokens, ...],
+        Meta(description="further lengths (a window's, a chunk's, the pool's): each less one, itself and one more"),
+    ] = ()
+    facts: Annotated[
+        bool,
+        Meta(
+            description="each prompt tells three codes that nobody could guess and asks for one, so that an answer "
+            "shows what was lost or came from elsewhere"
+        ),
+    ] = True
+
+
+Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak | Trace | Residue
 
 
 class Phase(Table, frozen=True, kw_only=True):
