@@ -14,8 +14,9 @@ class Sizing:
 
     `how` is measured (from `usage.prompt_tokens`), tokenize (a tokenize endpoint), given (a file) or
     assumed (nothing could be measured; the line is a rough guess and reports say so). `forms` are those of the prompts
-    that the server was seen to take: a chat, the text of a plain completion, its token ids. `alone` is how many seconds
-    it took for an answer like the workload's when nothing else ran, None where that was not measured.
+    that the server was seen to take: a chat, the text of a plain completion, its token ids. `capacity` is the KV pool
+    in tokens as the server told it. `alone` is how many seconds it took for an answer like the workload's when nothing
+    else ran. None where those were not told or measured.
 
     Where lengths are exact to the token: `block` is the block size that cached tokens told, `pad` a word that costs one
     token, `pads` how many of it each prompt takes, and `off` by how much each then still differs from its plan (empty:
@@ -26,6 +27,7 @@ class Sizing:
     per_unit: float
     how: str
     forms: tuple[str, ...] = ("chat",)
+    capacity: float | None = None
     alone: float | None = None
     block: int | None = None
     pad: str | None = None

@@ -30,7 +30,7 @@ def shipped_workloads() -> dict[str, Traversable]:
 def workload_text(name: str) -> tuple[str, str]:
     """The TOML text of a shipped workload or of a file, and what to call it in messages."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():
         return _read_text(path), str(path)
     shipped = shipped_workloads()
     if name not in shipped:

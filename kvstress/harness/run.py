@@ -266,6 +266,7 @@ async def _new(live: _Live) -> Manifest:
     sized = sizing.measure(asked, tuple(answers))
     pairs = tuple(zip(asked, answers, strict=True))
     sized = await exactly(pairs, prepared.spec, seed, sized, lambda one: _probe(live, one), live.wire)
+    sized = replace(sized, capacity=live.start.kv_capacity if live.start else None)
     if prepared.options.asides:
         sized = await forms_taken(_asking(live), prepared.spec, live.look.model, sized)
         sized = await timed_alone(_asking(live), prepared.spec, live.look.model, seed, sized)

@@ -23,7 +23,14 @@ _CHUNKS = {CancelAt.FIRST_CHUNK: 1, CancelAt.DECODE: 4}
 
 
 def shape(phase: Phase) -> dict[str, Any]:
-    """The keys of a request body that ask for the phase's shape; none for free text."""
+    """The keys of a request body that ask for what is the phase's own; none for plain free text."""
+    asked: dict[str, Any] = {key: value for key, value in (("n", phase.n), ("stop", phase.stop)) if value is not None}
+    if phase.logprobs is not None:
+        asked |= {"logprobs": True, "top_logprobs": phase.logprobs}
+    return asked | _promised(phase)
+
+
+def _promised(phase: Phase) -> dict[str, Any]:
     if phase.shape == "schema":
         promised = {"name": "state", "strict": True, "schema": SCHEMA}
         return {"response_format": {"type": "json_schema", "json_schema": promised}}

@@ -16,9 +16,10 @@ from kvstress.workload import draws, text
 from kvstress.workload.agents import agents
 from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Agents, Fuzz, Levels, Ramp, Residue, Rounds, Soak, Spec, SpeedBench, Trace
+from kvstress.workload.format import Agents, Fuzz, Levels, Pool, Ramp, Residue, Rounds, Soak, Spec, SpeedBench, Trace
 from kvstress.workload.fuzz import fuzz
 from kvstress.workload.markers import facts
+from kvstress.workload.pool import pool
 from kvstress.workload.prompt import Content, Prompt, label
 from kvstress.workload.residue import residue
 from kvstress.workload.soak import soak
@@ -52,6 +53,8 @@ def content(spec: Spec, seed: int, sizing: Sizing, data: Data | None) -> Content
         return soak(source, spec, key, sizing)
     if isinstance(source, Residue):
         return residue(source, key, sizing)
+    if isinstance(source, Pool):
+        return pool(source, key, sizing)
     if isinstance(source, Trace):
         return trace(source, spec.phases[-1], next((one for one in (data or {}).values()), None), key, sizing)
     return _stand_in(source, key, sizing) if data is None else _dataset(source, data)

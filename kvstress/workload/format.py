@@ -226,6 +226,36 @@ class Soak(Table, frozen=True, kw_only=True, tag="soak", tag_field="kind"):
     ] = True
 
 
+Share = Annotated[float, Meta(gt=0, le=100)]
+
+
+class Pool(Table, frozen=True, kw_only=True, tag="pool", tag_field="kind"):
+    """Groups of prompts sized as shares of the KV pool; the prompts of a group leave at one moment."""
+
+    groups: Annotated[
+        tuple[tuple[Share, ...], ...],
+        Meta(min_length=1, description="shares of the pool, group by group; an empty group is its innocents alone"),
+    ]
+    rounds: Annotated[int, Meta(ge=1, le=100_000, description="how often all groups are sent")] = 1
+    innocents: Annotated[
+        int, Meta(ge=0, le=1000, description="short prompts that leave beside each group but those of a single prompt")
+    ] = 0
+    output: Annotated[
+        float,
+        Meta(
+            ge=0, le=100, description="share of the pool that each large prompt may answer; 0: the phase's max_tokens"
+        ),
+    ] = 0.0
+    capacity: Annotated[
+        Tokens | None, Meta(description="tokens of the pool, where the server does not tell or tells wrongly")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a group in which nothing is sent."""
+        if not self.innocents and not all(self.groups):
+            raise ValueError("an empty group needs innocents: it would send nothing")
+
+
 class Trace(Table, frozen=True, kw_only=True, tag="trace", tag_field="kind"):
     """The turns of an imported trace (`kvstress workloads import`): sessions, times and lengths as they were.
 
@@ -270,7 +300,7 @@ class Residue(Table, frozen=True, kw_only=True, tag="residue", tag_field="kind")
     ] = True
 
 
-Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak | Trace | Residue
+Source = SpeedBench | Ramp | Rounds | Agents | Levels | Fuzz | Soak | Pool | Trace | Residue
 
 
 class Phase(Table, frozen=True, kw_only=True):
@@ -296,6 +326,13 @@ class Phase(Table, frozen=True, kw_only=True):
     shape: Annotated[
         Literal["schema", "tool"] | None,
         Meta(description="schema: ask for JSON of a small schema; tool: force the call of a tool with that schema"),
+    ] = None
+    n: Annotated[Annotated[int, Meta(ge=2, le=64)] | None, Meta(description="ask for so many answers at once")] = None
+    logprobs: Annotated[
+        Annotated[int, Meta(ge=1, le=20)] | None, Meta(description="ask this send for log-probabilities")
+    ] = None
+    stop: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=100)] | None, Meta(description="text at which the answer ends")
     ] = None
     cancel: Annotated[
         Literal["queued", "prefill", "first-chunk", "decode"] | None,
