@@ -20,6 +20,7 @@ from kvstress.store import disk
 from kvstress.traces.declared import Declared, History
 from kvstress.traces.detect import FORMATS, HEAD, detected
 from kvstress.traces.row import Notes
+from kvstress.traces.sieve import sieved
 from kvstress.traces.turns import turns
 
 _MOST_NAMED = 12
@@ -140,7 +141,7 @@ def _detected(file: Path) -> str:
 def _read(path: Path, name: str, notes: Notes, declared: Declared) -> Iterator[Turn]:
     notes.name = str(path)
     with disk.reading(path), path.open("rb") as file:
-        yield from turns(declared.rows(FORMATS[name](file, notes)), notes)
+        yield from turns(declared.rows(sieved(FORMATS[name](file, notes), notes)), notes)
 
 
 @dataclass(slots=True, kw_only=True)
