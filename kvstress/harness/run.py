@@ -158,7 +158,7 @@ async def _heeding_signals() -> AsyncIterator[anyio.CancelScope]:
 
     The plan heeds signals by itself; before it a server may take minutes to come, or hang.
     """
-    heard = False
+    heard, problem = False, None
 
     async def heed(tasks: TaskGroup, scope: anyio.CancelScope) -> None:
         nonlocal heard
@@ -171,10 +171,15 @@ async def _heeding_signals() -> AsyncIterator[anyio.CancelScope]:
     async with anyio.create_task_group() as tasks:
         scope = anyio.CancelScope()
         tasks.start_soon(heed, tasks, scope)
-        yield scope
+        try:
+            yield scope
+        except Exception as error:  # noqa: BLE001 - raised again below: the group would wrap it, and callers name it
+            problem = error
         scope.cancel()
     if heard:
         raise Interrupted("interrupted before the first prompt was sent: nothing was judged")
+    if problem is not None:
+        raise problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,8 @@ _CHUNKS = {CancelAt.FIRST_CHUNK: 1, CancelAt.DECODE: 4}
 def shape(phase: Phase) -> dict[str, Any]:
     """The keys of a request body that ask for what is the phase's own; none for plain free text."""
     asked: dict[str, Any] = {key: value for key, value in (("n", phase.n), ("stop", phase.stop)) if value is not None}
-    if phase.logprobs is not None:
-        asked |= {"logprobs": True, "top_logprobs": phase.logprobs}
+    if phase.top_logprobs is not None:
+        asked |= {"logprobs": True, "top_logprobs": phase.top_logprobs}
     return asked | _promised(phase)
 
 

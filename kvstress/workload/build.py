@@ -114,7 +114,7 @@ def _request(index: int, prompt: Prompt, phase: Phase, name: str, place: int, co
         endpoint=body.CHAT if prompt.raw is None else body.COMPLETIONS,
         body=made | own,
         cancel=prompt.cancel or asking.cancel(phase),
-        expect=Expect(phase.expect),
+        expect=prompt.expect or Expect(phase.expect),
         recipe=prompt.recipe,
         tokens=prompt.tokens,
         session=prompt.session,

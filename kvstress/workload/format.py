@@ -328,8 +328,9 @@ class Phase(Table, frozen=True, kw_only=True):
         Meta(description="schema: ask for JSON of a small schema; tool: force the call of a tool with that schema"),
     ] = None
     n: Annotated[Annotated[int, Meta(ge=2, le=64)] | None, Meta(description="ask for so many answers at once")] = None
-    logprobs: Annotated[
-        Annotated[int, Meta(ge=1, le=20)] | None, Meta(description="ask this send for log-probabilities")
+    top_logprobs: Annotated[
+        Annotated[int, Meta(ge=1, le=20)] | None,
+        Meta(description="ask this send for log-probabilities, with so many alternatives"),
     ] = None
     stop: Annotated[
         Annotated[str, Meta(min_length=1, max_length=100)] | None, Meta(description="text at which the answer ends")

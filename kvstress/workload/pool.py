@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kvstress.core.errors import UsageError
+from kvstress.core.plan import Expect
 from kvstress.core.sizing import Sizing
 from kvstress.workload import text
 from kvstress.workload.body import user
@@ -18,6 +19,8 @@ from kvstress.workload.prompt import Content, Prompt
 # For a look at a plan without a server, whose sizes are a rough guess throughout.
 _GUESSED = 16_000
 _INNOCENT = 200
+# Enough for a code to be told, whatever the group's own answers are cut to.
+_ANSWER = 32
 
 
 def pool(source: Pool, key: str, sizing: Sizing) -> Content:
@@ -82,4 +85,6 @@ def _innocent(key: str, marks: text.Marks, number: int, sizing: Sizing) -> Promp
         label="",
         messages=user(text.prompt(f"{key}/{number}", marks[number], units, told)),
         recipe=f"generated text {key}/{number} units={units} {told.recipe}",
+        max_tokens=_ANSWER,
+        expect=Expect.ANSWER,
     )

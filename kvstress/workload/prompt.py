@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvstress.core.plan import Cancel
+from kvstress.core.plan import Cancel, Expect
 from kvstress.workload.body import Messages
 
 
@@ -14,7 +14,7 @@ class Prompt:
 
     `session`, `turn` and `think` (seconds before it) belong to turns of sessions. The prompts `beside` it leave at the
     same moment, in every phase. `raw` is the prompt of a plain completion, which is sent instead of a chat. `cancel`,
-    `max_tokens` and `stream` are this prompt's own; None leaves them to the phase.
+    `max_tokens`, `stream` and `expect` are this prompt's own; None leaves them to the phase.
     `phase` is the only one that it is sent in, None all of them; `due` is when, seconds after the start of the traffic.
     `barrier`: it has the server to itself. `asked` is what its body asks for beside, as tools.
     """
@@ -35,6 +35,7 @@ class Prompt:
     due: float | None = None
     barrier: bool = False
     asked: Mapping[str, Any] = field(default_factory=dict)
+    expect: Expect | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kvstress.core.errors import UsageError
-from kvstress.core.plan import Step
+from kvstress.core.plan import Expect, Step
 from kvstress.core.sizing import Sizing
 from kvstress.harness.inputs import workload_text
 from kvstress.workload import build
@@ -31,6 +31,9 @@ def test_innocents_leave_beside_pairs_at_the_same_moment_and_are_asked_for_a_cod
     assert len(alone.requests) == 1
     assert [request.beside for request in pair.requests] == [False, True, True, True]
     assert all("markers=" in request.recipe for request in pair.requests[2:])
+    # They fit whatever happens, so refusing them, or leaving their codes unsaid, is harm.
+    assert [(one.expect, one.body["max_tokens"]) for one in pair.requests[2:]] == [(Expect.ANSWER, 32)] * 2
+    assert pair.requests[0].expect is Expect.ANSWER_OR_REFUSAL
 
 
 def test_an_empty_group_is_the_idle_arm() -> None:
