@@ -206,6 +206,8 @@ JUDGED = ("USAGE:total", "USAGE:cached", "USAGE:over max_tokens", "EMPTY:nothing
 
 def verdict(request: dict[str, Any], result: tuple[str, int | None, str, Any]) -> tuple[str | None, str]:
     """`same`, `other` or None (nothing wrong), and it in words."""
+    if result[0] == "client-error" and request.get("refusable"):
+        return None, f"refused, as it may be: HTTP {result[1]}"
     failure = CASE["failure"]
     found = [against(str(one), request, result) for one in (failure["signature"], *(failure.get("also") or ()))]
     return next((one for one in found if one[0] == "same"), found[0])

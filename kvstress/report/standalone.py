@@ -10,6 +10,8 @@ from importlib.resources import files
 from pprint import pformat
 from typing import Any
 
+from kvstress.core.plan import Expect
+
 _HOLE = "CASE: dict[str, Any] = {}\n"
 _TOLD = ("signature", "oracle", "summary", "phase", "words", "also")
 
@@ -32,7 +34,8 @@ def script(values: Mapping[str, Any]) -> str:
 def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
     """What the program needs of a request."""
     wanted = ("id", "endpoint", "body", "beside", "delay", "cancel")
-    return {key: request[key] for key in wanted if request.get(key)}
+    refusable = {"refusable": True} if request.get("expect") == Expect.ANSWER_OR_REFUSAL else {}
+    return {key: request[key] for key in wanted if request.get(key)} | refusable
 
 
 @cache

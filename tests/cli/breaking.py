@@ -1,9 +1,10 @@
 """A small server with one planted failure, for shrinking in less time than a test may take.
 
-`breaking.py PORT [OPTION VALUE …]`, of pool N, word W, extends 1, chance P, refuses-below N, starts FILE, most N, turns
-2, and the bare `fixed` and `other`. It answers 500 to a prompt that is sent a second time once N words of distinct
-prompts came, to one that holds W, or to one that goes on from an earlier one; always, or with probability P (drawn from
-what was sent and the time). `fixed` never fails, `other` fails with other words; a pool below the last number exits.
+`breaking.py PORT [OPTION VALUE …]`, of pool N, word W, extends 1, longer N, chance P, refuses-below N, starts FILE,
+most N, turns 2, and the bare `fixed`, `other` and `refuses`. It answers 500 to a prompt that is sent a second time once N
+words of distinct prompts came, to one that holds W or more than N words, or to one that goes on from an earlier one;
+always, or with probability P (drawn from what was sent and the time). `fixed` never fails, `other` fails with other
+words, `refuses` with 400; a pool below the last number exits.
 FILE counts the starts: after N it starts no more, and with `turns` every second server says its failure in other words.
 A POST to /reset forgets what was sent.
 """
@@ -37,7 +38,9 @@ class Pool:
         self.seen[prompt] = len(prompt.split())
         word = self.options.get("word")
         full = again and sum(self.seen.values()) >= int(self.options.get("pool", 0))
-        fails = word in prompt if word else extends if "extends" in self.options else full
+        long = len(prompt.split()) > int(self.options.get("longer", 1_000_000))
+        other = extends if "extends" in self.options else long if "longer" in self.options else full
+        fails = word in prompt if word else other
         return fails and "fixed" not in self.options and random.random() < float(self.options.get("chance", 1))
 
 
@@ -62,6 +65,7 @@ def serve(port: int, options: dict[str, str]) -> None:
     pool = Pool(options)
     said = "something else broke" if "other" in options else "the page table is corrupt (request 123456789)"
     status, said = (503, "the worker is dead") if "turns" in options and count % 2 else (500, said)
+    status = 400 if "refuses" in options else status
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -103,4 +107,4 @@ def serve(port: int, options: dict[str, str]) -> None:
 if __name__ == "__main__":
     port, *rest = sys.argv[1:]
     words = iter(rest)
-    serve(int(port), {word: "" if word in ("fixed", "other") else next(words) for word in words})
+    serve(int(port), {word: "" if word in ("fixed", "other", "refuses") else next(words) for word in words})

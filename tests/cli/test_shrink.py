@@ -302,3 +302,15 @@ def test_a_search_that_was_cut_off_leaves_a_reproducer_that_can_be_replayed(tmp_
     with serving("pool", "900") as url:
         found = kvstress("replay", tmp_path / "small", "--server", url, "--out", tmp_path / "again", cwd=tmp_path)
     assert (found.returncode, "STILL FAILS" in found.stdout) == (1, True), found.stdout + found.stderr
+
+
+def test_a_server_that_refuses_what_may_be_refused_is_mended_for_the_script_too(tmp_path: Path) -> None:
+    ramp = ("--workload", "ramp", "--set", "start=100", "--set", "end=600", "--set", "source.steps=4")
+    words = ("--launch", launch("longer", "300"), *ramp, "--no-asides", "--out", "run", "-q")
+    done = kvstress("run", *words, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = shrink(tmp_path / "run", "--launch", launch("longer", "300"))
+    assert found.returncode == 0, found.stdout + found.stderr
+    for server, code in ((("longer", "300"), 1), (("longer", "300", "refuses"), 0)):
+        with serving(*server) as url:
+            assert script(tmp_path / "small", url).returncode == code
