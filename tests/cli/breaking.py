@@ -1,8 +1,8 @@
 """A small server with one planted failure, for shrinking in less time than a test may take.
 
 `breaking.py PORT [OPTION VALUE …]`, of pool N, word W, extends 1, longer N, chance P, refuses-below N, starts FILE,
-most N, turns 2, and the bare `fixed`, `other` and `refuses`. It answers 500 to a prompt that is sent a second time once N
-words of distinct prompts came, to one that holds W or more than N words, or to one that goes on from an earlier one;
+most N, turns 2, and the bare `fixed`, `other` and `refuses`. It answers 500 to a prompt that is sent a second time once
+N words of distinct prompts came, to one that holds W or more than N words, or to one that goes on from an earlier one;
 always, or with probability P (drawn from what was sent and the time). `fixed` never fails, `other` fails with other
 words, `refuses` with 400; a pool below the last number exits.
 FILE counts the starts: after N it starts no more, and with `turns` every second server says its failure in other words.
