@@ -12,7 +12,8 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.sizing import Sizing
 from kvstress.harness.asides import Asking
 from kvstress.workload import asides
-from kvstress.workload.format import Soak, Spec
+from kvstress.workload.format import Spec
+from kvstress.workload.sources import Soak
 
 _ASKED = 5
 

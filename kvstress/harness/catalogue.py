@@ -15,7 +15,7 @@ from kvstress.core.words import cap
 from kvstress.gate.sentence import of_workload
 from kvstress.harness import inputs
 from kvstress.workload import build
-from kvstress.workload.format import FORMS
+from kvstress.workload.sources import FORMS
 from kvstress.workload.spec import builtins, parse
 
 

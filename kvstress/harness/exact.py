@@ -18,8 +18,9 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.plan import Origin, Request
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body
-from kvstress.workload.format import Residue, Spec
+from kvstress.workload.format import Spec
 from kvstress.workload.residue import PAD, targets, words
+from kvstress.workload.sources import Residue
 
 Ask = Callable[[Request], Awaitable[Exchange]]
 Count = Callable[[str], Awaitable[int | None]]

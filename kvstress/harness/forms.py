@@ -10,7 +10,8 @@ from kvstress.core.outcome import Outcome
 from kvstress.core.sizing import Sizing
 from kvstress.harness.asides import Asking
 from kvstress.workload import asides
-from kvstress.workload.format import Fuzz, Spec
+from kvstress.workload.format import Spec
+from kvstress.workload.sources import Fuzz
 
 
 async def forms_taken(asking: Asking, spec: Spec, model: str | None, sizing: Sizing) -> Sizing:

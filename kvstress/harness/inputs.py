@@ -13,7 +13,8 @@ from pathlib import Path
 from kvstress.core.errors import UsageError
 from kvstress.workload.content import Data, stems
 from kvstress.workload.dataset import read
-from kvstress.workload.format import Spec, Trace
+from kvstress.workload.format import Spec
+from kvstress.workload.sources import Trace
 from kvstress.workload.trace import TraceFile
 
 _REPOSITORY = Path(__file__).resolve().parents[2] / "workloads"

@@ -23,7 +23,7 @@ from kvstress.metrics.dialects import named
 from kvstress.oracles.judge import ORACLES
 from kvstress.workload import build
 from kvstress.workload.content import Data
-from kvstress.workload.format import Trace
+from kvstress.workload.sources import Trace
 from kvstress.workload.spec import Spec, override, parse
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from kvstress.core.plan import Answer
 from kvstress.core.sizing import Sizing
 from kvstress.workload import draws, text
-from kvstress.workload.format import Agents, Phase
+from kvstress.workload.format import Phase
 from kvstress.workload.prompt import Content, Prompt, label
+from kvstress.workload.sources import Agents
 
 _ROLE = "You repair programs. Read what the tool returned and say the next call.\n"
 _TOOL = "The tool returned:\n"

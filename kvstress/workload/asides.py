@@ -13,8 +13,9 @@ from kvstress.core import cold
 from kvstress.core.plan import Answer, Expect, Origin, Plan, Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import body, text
-from kvstress.workload.format import Fuzz, Soak, Spec
+from kvstress.workload.format import Spec
 from kvstress.workload.markers import facts
+from kvstress.workload.sources import Fuzz, Soak
 
 # Of the pool: enough that a leak of a few prompts shows, and room for what a server keeps beside the prompt.
 _MOST_OF_IT = 0.9

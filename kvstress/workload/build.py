@@ -13,9 +13,10 @@ from kvstress.core.plan import Expect, Limits, Plan, Request, Schedule, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload import asking, body
 from kvstress.workload.content import Data, content, stems
-from kvstress.workload.format import Phase, Soak, Spec
+from kvstress.workload.format import Phase, Spec
 from kvstress.workload.pacing import dues
 from kvstress.workload.prompt import Content, Prompt
+from kvstress.workload.sources import Soak
 from kvstress.workload.spec import builtins
 
 # What decides which bytes are sent and when; a cap or an oracle more leaves two runs comparable.

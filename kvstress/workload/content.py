@@ -16,13 +16,14 @@ from kvstress.workload import draws, text
 from kvstress.workload.agents import agents
 from kvstress.workload.body import user
 from kvstress.workload.dataset import DataFile, Row
-from kvstress.workload.format import Agents, Fuzz, Levels, Pool, Ramp, Residue, Rounds, Soak, Spec, SpeedBench, Trace
+from kvstress.workload.format import Spec
 from kvstress.workload.fuzz import fuzz
 from kvstress.workload.markers import facts
 from kvstress.workload.pool import pool
 from kvstress.workload.prompt import Content, Prompt, label
 from kvstress.workload.residue import residue
 from kvstress.workload.soak import soak
+from kvstress.workload.sources import Agents, Fuzz, Levels, Pool, Ramp, Residue, Rounds, Soak, SpeedBench, Trace
 from kvstress.workload.trace import TraceFile, trace
 
 Data = Mapping[str, DataFile | TraceFile]

@@ -15,9 +15,9 @@ from kvstress.core.plan import Cancel, CancelAt
 from kvstress.core.sizing import Sizing
 from kvstress.workload import asking, draws, text
 from kvstress.workload.body import user
-from kvstress.workload.format import Fuzz
 from kvstress.workload.markers import facts, planted
 from kvstress.workload.prompt import Content, Prompt
+from kvstress.workload.sources import Fuzz
 
 # Of a hundred operations; a name is also what the context column shows.
 WEIGHTS = {"new": 22, "resend": 18, "extend": 14, "branch": 16, "rollback": 10, "short": 8, "abort": 7, "burst": 5}

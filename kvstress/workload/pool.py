@@ -12,9 +12,9 @@ from kvstress.core.plan import Expect
 from kvstress.core.sizing import Sizing
 from kvstress.workload import text
 from kvstress.workload.body import user
-from kvstress.workload.format import Pool
 from kvstress.workload.markers import facts
 from kvstress.workload.prompt import Content, Prompt
+from kvstress.workload.sources import Pool
 
 # For a look at a plan without a server, whose sizes are a rough guess throughout.
 _GUESSED = 16_000

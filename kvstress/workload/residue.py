@@ -9,9 +9,9 @@ sizing, because only the server can count.
 from kvstress.core.sizing import Sizing
 from kvstress.workload import text
 from kvstress.workload.body import user
-from kvstress.workload.format import Residue
 from kvstress.workload.markers import Facts, facts
 from kvstress.workload.prompt import Content, Prompt, label
+from kvstress.workload.sources import Residue
 
 # Where nobody tells the block size: 0, 1, 2, 4, B − 2 and B − 1 of it are these of 16, 32 and 64 tokens too.
 BLOCK = 128

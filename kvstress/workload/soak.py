@@ -11,10 +11,11 @@ from itertools import count
 from kvstress.core.sizing import Sizing
 from kvstress.workload import draws, text
 from kvstress.workload.body import user
-from kvstress.workload.format import Soak, Spec
+from kvstress.workload.format import Spec
 from kvstress.workload.markers import facts
 from kvstress.workload.pacing import dues
 from kvstress.workload.prompt import Content, Prompt, label
+from kvstress.workload.sources import Soak
 
 LOAD, PROBE = "load", "probe"
 # A prompt is sent again out of so many before it.

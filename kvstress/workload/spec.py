@@ -15,7 +15,8 @@ from msgspec import inspect
 from kvstress.core import units
 from kvstress.core.errors import UsageError
 from kvstress.workload import mistakes, settings, shape
-from kvstress.workload.format import Ramp, Spec, SpeedBench
+from kvstress.workload.format import Spec
+from kvstress.workload.sources import Ramp, SpeedBench
 
 __all__ = ["Ramp", "Spec", "SpeedBench", "builtins", "override", "parse", "restore"]
 

@@ -16,8 +16,9 @@ from kvstress.core.sizing import Sizing
 from kvstress.core.turn import Turn
 from kvstress.workload import text
 from kvstress.workload.body import user
-from kvstress.workload.format import Phase, Trace
+from kvstress.workload.format import Phase
 from kvstress.workload.prompt import Content, Prompt
+from kvstress.workload.sources import Trace
 
 Kind = TypeVar("Kind")
 

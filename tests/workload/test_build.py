@@ -14,7 +14,8 @@ from kvstress.core.plan import Expect, Plan, Step
 from kvstress.core.sizing import ASSUMED, Sizing
 from kvstress.workload import build
 from kvstress.workload.content import sizes
-from kvstress.workload.format import Ramp, Spec
+from kvstress.workload.format import Spec
+from kvstress.workload.sources import Ramp
 from kvstress.workload.spec import override, parse, restore
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "workloads"

@@ -16,7 +16,7 @@ from kvstress.core.errors import UsageError
 from kvstress.core.plan import Request, Step
 from kvstress.core.sizing import Sizing
 from kvstress.workload.build import plan
-from kvstress.workload.format import FORMS
+from kvstress.workload.sources import FORMS
 from kvstress.workload.spec import override, parse
 
 TEXT = (Path(__file__).parents[2] / "workloads" / "fuzz.toml").read_text()

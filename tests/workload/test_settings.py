@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kvstress.core.errors import UsageError
 from kvstress.workload import settings, shape
-from kvstress.workload.format import Phase, Ramp, Spec, SpeedBench
+from kvstress.workload.format import Phase, Spec
+from kvstress.workload.sources import Ramp, SpeedBench
 from kvstress.workload.spec import builtins, override
 
 RAMP = Spec(name="r", hunts="h", source=Ramp(start=1000, end=8000), phases=(Phase(name="p", max_tokens=1),))

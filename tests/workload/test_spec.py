@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvstress.core.errors import UsageError
-from kvstress.workload.format import RESERVED_PHASES, Coverage, Phase, Ramp, Sampling, Schedule, Spec, SpeedBench, Stop
+from kvstress.workload.format import RESERVED_PHASES, Coverage, Phase, Sampling, Schedule, Spec, Stop
+from kvstress.workload.sources import Ramp, SpeedBench
 from kvstress.workload.spec import builtins, parse, restore
 
 
