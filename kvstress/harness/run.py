@@ -14,10 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
 
 from kvstress.client.wire import Wire
-from kvstress.core.errors import Interrupted, UsageError
+from kvstress.core.errors import UsageError
 from kvstress.core.events import Event, RunEnded, ServerChange, ServerEvent, Stop
 from kvstress.core.exchange import Exchange
 from kvstress.core.manifest import Manifest
@@ -33,6 +32,7 @@ from kvstress.harness.beside import Beside, beside
 from kvstress.harness.cold import compared_cold, twin_answers
 from kvstress.harness.exact import exactly
 from kvstress.harness.forms import forms_taken
+from kvstress.harness.heeding import heeding_signals
 from kvstress.harness.options import RunOptions
 from kvstress.harness.prepare import Prepared, draft_manifest, manifest, prepare
 from kvstress.harness.recording import Recorder, dispatcher, notice_lag
@@ -132,7 +132,7 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
             writer, judge, watch, keep_going=prepared.options.keep_going, ends_at_refusal=prepared.ends_at_refusal
         )
         async with (
-            _heeding_signals() as heeding,
+            heeding_signals() as heeding,
             with_twin(prepared.options, prepared.path, clock) as options,
             _reached(replace(prepared, options=options), cut, recorder, clock) as live,
         ):
@@ -150,36 +150,6 @@ async def _attempt(prepared: Prepared, cut: Cut | None, view: View) -> Result | 
 
         write_pages(prepared.path, final, judgement)
     return Result(path=prepared.path, manifest=final, judgement=judgement)
-
-
-@asynccontextmanager
-async def _heeding_signals() -> AsyncIterator[anyio.CancelScope]:
-    """Until the scope is cancelled, a signal ends everything within, cleaned up. Raises Interrupted then.
-
-    The plan heeds signals by itself; before it a server may take minutes to come, or hang.
-    """
-    heard, problem = False, None
-
-    async def heed(tasks: TaskGroup, scope: anyio.CancelScope) -> None:
-        nonlocal heard
-        with scope, anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for _ in signals:
-                heard = True
-                tasks.cancel_scope.cancel()
-                return
-
-    async with anyio.create_task_group() as tasks:
-        scope = anyio.CancelScope()
-        tasks.start_soon(heed, tasks, scope)
-        try:
-            yield scope
-        except Exception as error:  # noqa: BLE001 - raised again below: the group would wrap it, and callers name it
-            problem = error
-        scope.cancel()
-    if heard:
-        raise Interrupted("interrupted before the first prompt was sent: nothing was judged")
-    if problem is not None:
-        raise problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
