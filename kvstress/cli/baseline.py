@@ -6,19 +6,21 @@ from typing import Annotated
 
 import typer
 
-from kvstress.cli.gate import AllowReference, Commit, Hardware, Limit
+from kvstress.cli.gate import Limit
+from kvstress.cli.options import AllowReference, Labelled, flat
 
 baseline_app = typer.Typer(help="Keep a small history of accepted runs, to gate against.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="The history's directory.")]
 
 
 @baseline_app.command("add")
+@flat
 def add_command(
+    *,
     folder: Folder,
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
-    commit: Commit = None,
+    labelled: Labelled,
     limit: Limit = None,
-    hardware: Hardware = None,
     accept_failing: Annotated[
         bool, typer.Option("--accept-failing", help="Take runs that failed, as known failures.")
     ] = False,
@@ -27,7 +29,7 @@ def add_command(
     """Accept runs: each becomes one small file, DIR/WORKLOAD/LIMIT/HARDWARE/COMMIT/RUN.json."""
     from kvstress.harness.baseline import Accepting, Labels, accept
 
-    labels = Labels(commit=commit, limit=limit, hardware=hardware)
+    labels = Labels(commit=labelled.commit, limit=limit, hardware=labelled.hardware)
     for path in accept(folder, runs, Accepting(labels=labels, failing=accept_failing, reference=allow_reference)):
         typer.echo(str(path))
 

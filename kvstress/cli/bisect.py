@@ -3,41 +3,59 @@
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kvstress.cli.launching import Cwd, Env, LogPattern, OnFailure, Preset, Stop, Value
-from kvstress.cli.run import Data, Header, Launch, Set, Workload
+from kvstress.cli.launching import Launched, Watched
+from kvstress.cli.options import (
+    Anew,
+    Asides,
+    Dialect,
+    Json,
+    Labelled,
+    Load,
+    Quiet,
+    Requests,
+    Stream,
+    Timeout,
+    budget,
+)
 from kvstress.core.units import duration, show_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kvstress.harness.bisect import BisectOptions, Found, Progress, Search
+    from kvstress.harness.options import RunOptions
 
-_SEARCH, _LOAD, _SERVER, _OUTPUT = "Search", "Workload", "Server", "Output"
+_SEARCH = "Search"
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; launch nothing.", rich_help_panel=_SEARCH)]
+FailIfBoundary = Annotated[
+    bool, typer.Option("--fail-if-boundary", help="Exit 1 when failures were found.", rich_help_panel=_SEARCH)
+]
+Out = Annotated[Path | None, typer.Option(help="Directory. Default: reports/bisect/…", rich_help_panel="Output")]
 
 
-def bisect_command(
-    *,
-    launch: Launch = None,
-    preset: Preset = None,
-    value: Value = None,
-    low: Annotated[str, typer.Option(help="Smallest value: 40G, 16k, 128, 0.5.", rich_help_panel=_SEARCH)],
-    high: Annotated[str, typer.Option(help="Largest value, in the same unit.", rich_help_panel=_SEARCH)],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What is searched, and how hard."""
+
+    low: Annotated[str, typer.Option(help="Smallest value: 40G, 16k, 128, 0.5.", rich_help_panel=_SEARCH)]
+    high: Annotated[str, typer.Option(help="Largest value, in the same unit.", rich_help_panel=_SEARCH)]
     knob: Annotated[
         str | None,
         typer.Option(help="The {placeholder} to search. Default: the only one that is left.", rich_help_panel=_SEARCH),
-    ] = None,
+    ] = None
     knob_format: Annotated[
         str | None,
         typer.Option(help="How the server wants it: '{bytes}', '{G}GiB'. Default: as typed.", rich_help_panel=_SEARCH),
-    ] = None,
+    ] = None
     resolution: Annotated[
         str | None, typer.Option(help="Default: 1 of the unit, 0.01 for fractions.", rich_help_panel=_SEARCH)
-    ] = None,
+    ] = None
     repeats: Annotated[
         int,
         typer.Option(
@@ -46,65 +64,36 @@ def bisect_command(
             "(12 is a good number).",
             rich_help_panel=_SEARCH,
         ),
-    ] = 1,
+    ] = 1
     q: Annotated[
         float, typer.Option(help="The failing probability whose boundary is wanted.", rich_help_panel=_SEARCH)
-    ] = 0.5,
-    budget: Annotated[
-        str | None, typer.Option(help="Launches (20) or time (2h) at most.", rich_help_panel=_SEARCH)
-    ] = None,
+    ] = 0.5
+    budget: Annotated[str | None, typer.Option(help="Launches (20) or time (2h) at most.", rich_help_panel=_SEARCH)] = (
+        None
+    )
     every: Annotated[
         bool, typer.Option("--every", help="Probe every value: the whole curve.", rich_help_panel=_SEARCH)
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan; launch nothing.", rich_help_panel=_SEARCH)
-    ] = False,
-    fail_if_boundary: Annotated[
-        bool, typer.Option("--fail-if-boundary", help="Exit 1 when failures were found.", rich_help_panel=_SEARCH)
-    ] = False,
-    workload: Workload = "speedbench",
-    set_: Set = None,
-    data: Data = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same prompts.", rich_help_panel=_LOAD)] = 0,
-    stream: Annotated[
-        bool | None, typer.Option("--stream/--no-stream", help="Default: the workload's.", rich_help_panel=_LOAD)
-    ] = None,
-    asides: Annotated[
-        bool, typer.Option("--asides/--no-asides", help="Probes beside the workload.", rich_help_panel=_LOAD)
-    ] = True,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Steps a probe.", rich_help_panel=_LOAD)] = None,
-    max_duration: Annotated[str | None, typer.Option(help="Time a probe, as 25m.", rich_help_panel=_LOAD)] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Default: the first of /v1/models.", rich_help_panel=_SERVER)
-    ] = None,
-    header: Header = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the API key.", rich_help_panel=_SERVER)
-    ] = None,
-    timeout: Annotated[str, typer.Option(help="Deadline of one request.", rich_help_panel=_SERVER)] = "900s",
-    ready_timeout: Annotated[
-        str, typer.Option(help="How long a launch may take to answer.", rich_help_panel=_SERVER)
-    ] = "600s",
-    dialect: Annotated[str | None, typer.Option(help="Metric names to expect.", rich_help_panel=_SERVER)] = None,
-    env: Env = None,
-    cwd: Cwd = None,
-    stop: Stop = None,
-    log_pattern: LogPattern = None,
-    on_failure: OnFailure = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory. Default: reports/bisect/…", rich_help_panel=_OUTPUT)
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin again instead of going on.", rich_help_panel=_OUTPUT)
-    ] = False,
-    commit: Annotated[
-        str | None, typer.Option(help="The server's commit, as a label.", rich_help_panel=_OUTPUT)
-    ] = None,
-    hardware: Annotated[
-        str | None, typer.Option(help="The machine under test, as a label.", rich_help_panel=_OUTPUT)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print bisect.json.", rich_help_panel=_OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the answer.", rich_help_panel=_OUTPUT)] = False,
+    ] = False
+
+
+def bisect_command(
+    *,
+    launched: Launched,
+    searched: Searched,
+    dry_run: DryRun = False,
+    fail_if_boundary: FailIfBoundary = False,
+    load: Load,
+    stream: Stream = None,
+    asides: Asides = True,
+    requests: Requests,
+    timeout: Timeout = "900s",
+    dialect: Dialect = None,
+    watched: Watched,
+    out: Out = None,
+    overwrite: Anew = False,
+    labelled: Labelled,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Search the value of a launch option (a memory limit) at which a server begins to fail.
 
@@ -112,58 +101,43 @@ def bisect_command(
     Exit code: 0 the search completed, 1 it found failures (with --fail-if-boundary), 125 it could not tell, 2 wrong
     call, 130 interrupted.
     """
-    from kvstress.cli.launching import launching, pairs
-    from kvstress.cli.run import key_header
-    from kvstress.harness import inputs
-    from kvstress.harness.bisect import BisectOptions
-    from kvstress.harness.launching import preset_form, template
     from kvstress.harness.options import RunOptions
 
     run = RunOptions(
-        launch=template(launch, preset),
-        workload=workload,
-        model=model,
+        launch=launched.open(),
+        launching=launched.launching(watched),
         out=out,
-        max_steps=max_steps,
-        max_duration=None if max_duration is None else duration(max_duration),
-        seed=seed,
-        settings=inputs.parse_settings(set_ or []),
-        data=data,
-        headers={**inputs.parse_headers(header or []), **key_header(api_key_env)},
-        api_key_env=api_key_env,
         timeout=duration(timeout),
-        ready_timeout=duration(ready_timeout),
         stream=stream,
         asides=asides,
         dialect=dialect,
-        commit=commit,
-        hardware=hardware,
-        launching=launching(env, cwd, stop, log_pattern, on_failure),
+        **requests.asked(),
+        **load.asked(),
+        **labelled.asked(),
     )
-    launches, seconds = _budget(budget)
-    options = BisectOptions(
-        run=run,
-        knob=knob,
-        values=pairs("--value", value),
-        low=low,
-        high=high,
-        resolution=resolution,
-        form=knob_format or preset_form(preset),
-        repeats=repeats,
-        q=q,
-        launches=launches,
-        seconds=seconds,
-        every=every,
-        overwrite=overwrite,
-    )
+    options = _options(run, launched, searched, overwrite=overwrite)
     raise typer.Exit(_carry_out(options, dry_run=dry_run, fail_if_boundary=fail_if_boundary, json=json, quiet=quiet))
 
 
-def _budget(text: str | None) -> tuple[int | None, float | None]:
-    """A plain number is launches, a number with a unit time."""
-    if text is None:
-        return None, None
-    return (int(text), None) if text.strip().isdecimal() else (None, duration(text))
+def _options(run: "RunOptions", launched: Launched, searched: Searched, *, overwrite: bool) -> "BisectOptions":
+    from kvstress.harness.bisect import BisectOptions
+
+    launches, seconds = budget(searched.budget)
+    return BisectOptions(
+        run=run,
+        knob=searched.knob,
+        values=launched.values(),
+        low=searched.low,
+        high=searched.high,
+        resolution=searched.resolution,
+        form=launched.form(searched.knob_format),
+        repeats=searched.repeats,
+        q=searched.q,
+        launches=launches,
+        seconds=seconds,
+        every=searched.every,
+        overwrite=overwrite,
+    )
 
 
 def _carry_out(options: "BisectOptions", *, dry_run: bool, fail_if_boundary: bool, json: bool, quiet: bool) -> int:

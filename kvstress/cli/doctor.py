@@ -1,28 +1,25 @@
 """`kvstress doctor`."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from kvstress.cli.launching import Launched
+from kvstress.cli.options import CaFile, Dialect, Json, Requests, Server
 
 if TYPE_CHECKING:
     from kvstress.core.diagnosis import Diagnosis
 
 
 def doctor_command(
-    server: Annotated[
-        str | None, typer.Option(help="URL of a server that runs, or 'reference' for the embedded one.")
-    ] = None,
-    launch: Annotated[str | None, typer.Option(help="Command that starts the server; {port} is replaced.")] = None,
-    model: Annotated[str | None, typer.Option(help="Default: the first of /v1/models.")] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="'Name: value' sent with every request; never shown.")
-    ] = None,
-    api_key_env: Annotated[str | None, typer.Option(help="Environment variable that holds the API key.")] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="Certificate authority of an https server.")] = None,
-    dialect: Annotated[str | None, typer.Option(help="Metric names to expect.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
+    *,
+    server: Server = None,
+    launched: Launched,
+    requests: Requests,
+    ca_file: CaFile = None,
+    dialect: Dialect = None,
+    json: Json = False,
 ) -> None:
     """Ask a server a few short things: what it is, and which oracles and coverage keys can be had on it.
 
@@ -30,21 +27,18 @@ def doctor_command(
     """
     import anyio
 
-    from kvstress.cli.run import key_header
-    from kvstress.harness import inputs
     from kvstress.harness.doctor import examine
     from kvstress.harness.options import RunOptions
     from kvstress.report.diagnosis import lines
 
     options = RunOptions(
         server=server,
-        launch=launch,
+        launch=launched.filled_in(),
+        launching=launched.launching(),
         workload="speedbench",
-        model=model,
-        headers=dict(inputs.parse_headers(header or [])) | key_header(api_key_env),
-        api_key_env=api_key_env,
         ca_file=ca_file,
         dialect=dialect,
+        **requests.asked(),
     )
     found = anyio.run(examine, options, backend_options={"use_uvloop": sys.platform != "win32"})
     typer.echo(_as_json(found) if json else "\n".join(lines(found)))

@@ -4,95 +4,101 @@ import json as json_module
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kvstress.cli.launching import Cwd, Env, Preset, Stop, Value, filled_in, launching
-from kvstress.cli.run import Data, Header, Launch, Server, Set, Workload, key_header
+from kvstress.cli.launching import Launched
+from kvstress.cli.options import AllowReference, Json, Labelled, Load, Quiet, Requests, Server, Timeout
 from kvstress.core.units import duration
 
 if TYPE_CHECKING:
     from kvstress.core.manifest import Manifest
     from kvstress.harness.gate import GateOptions, Verdicts
     from kvstress.harness.gate_runs import Making
+    from kvstress.harness.options import RunOptions
 
 _GATE, _MADE, _BISECT, _OUTPUT = "What is required", "Runs made here", "git bisect", "Output"
-Commit = Annotated[str | None, typer.Option(help="The server's commit, as a label.", rich_help_panel=_GATE)]
+Runs = Annotated[list[Path] | None, typer.Argument(help="Run directories; none with --launch or --server.")]
 Limit = Annotated[
     str | None, typer.Option(help="Memory limit, as a label. Default: read off the command.", rich_help_panel=_GATE)
 ]
-Hardware = Annotated[str | None, typer.Option(help="The machine under test, as a label.", rich_help_panel=_GATE)]
-AllowReference = Annotated[
-    bool, typer.Option("--allow-reference", help="Take runs of the embedded reference server.", rich_help_panel=_GATE)
-]
 
 
-def gate_command(
-    *,
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; none with --launch or --server.")] = None,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Required:
+    """What the runs are held against."""
+
     baseline: Annotated[
         list[Path] | None,
         typer.Option(help="A run, a file of a history, or a history; repeatable.", rich_help_panel=_GATE),
-    ] = None,
+    ] = None
     require: Annotated[
         list[str] | None,
         typer.Option("--require", "-r", help="Such as 'first_failure >= baseline'; repeatable.", rich_help_panel=_GATE),
-    ] = None,
+    ] = None
     begin: Annotated[
         bool, typer.Option("--begin", help="A history without a run of this kind may begin.", rich_help_panel=_GATE)
-    ] = False,
-    commit: Commit = None,
-    limit: Limit = None,
-    hardware: Hardware = None,
-    allow_reference: AllowReference = False,
+    ] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """How runs are made here, where none lie there."""
+
     build: Annotated[
         str | None, typer.Option(help="Command that builds the server first; no shell.", rich_help_panel=_MADE)
-    ] = None,
-    server: Server = None,
-    launch: Launch = None,
-    preset: Preset = None,
-    value: Value = None,
-    env: Env = None,
-    cwd: Cwd = None,
-    stop: Stop = None,
-    repeat: Annotated[int, typer.Option(min=1, help="How many runs to make.", rich_help_panel=_MADE)] = 1,
-    workload: Workload = "speedbench",
-    set_: Set = None,
-    data: Data = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same prompts.", rich_help_panel=_MADE)] = 0,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Steps at most.", rich_help_panel=_MADE)] = None,
-    max_duration: Annotated[str | None, typer.Option(help="Such as 25m.", rich_help_panel=_MADE)] = None,
-    model: Annotated[str | None, typer.Option(help="Default: the first of /v1/models.", rich_help_panel=_MADE)] = None,
-    header: Header = None,
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the API key.", rich_help_panel=_MADE)
-    ] = None,
-    timeout: Annotated[str, typer.Option(help="Deadline of one request.", rich_help_panel=_MADE)] = "900s",
-    ready_timeout: Annotated[
-        str, typer.Option(help="How long a launched server may take to answer.", rich_help_panel=_MADE)
-    ] = "600s",
+    ] = None
+    repeat: Annotated[int, typer.Option(min=1, help="How many runs to make.", rich_help_panel=_MADE)] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitBisect:
+    """How the answer is told to `git bisect run`."""
+
     git_bisect: Annotated[
         bool,
         typer.Option(
             "--git-bisect", help="Exit codes for `git bisect run`: 128 for our faults.", rich_help_panel=_BISECT
         ),
-    ] = False,
+    ] = False
     start_failure: Annotated[
         Literal["skip", "bad"],
         typer.Option(help="What a commit is whose server does not come up.", rich_help_panel=_BISECT),
-    ] = "skip",
-    out: Annotated[
-        Path | None, typer.Option(help="Directory. Default: reports/gate/…", rich_help_panel=_OUTPUT)
-    ] = None,
+    ] = "skip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """Where the verdict goes."""
+
+    out: Annotated[Path | None, typer.Option(help="Directory. Default: reports/gate/…", rich_help_panel=_OUTPUT)] = None
     github: Annotated[
         bool,
         typer.Option("--github", help="Annotations, and the page $GITHUB_STEP_SUMMARY.", rich_help_panel=_OUTPUT),
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print gate.json.", rich_help_panel=_OUTPUT)] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.", rich_help_panel=_OUTPUT)] = False,
+    ] = False
+    json: Json = False
+    quiet: Quiet = False
+
+
+def gate_command(
+    *,
+    runs: Runs = None,
+    required: Required,
+    labelled: Labelled,
+    limit: Limit = None,
+    allow_reference: AllowReference = False,
+    made: Made,
+    server: Server = None,
+    launched: Launched,
+    load: Load,
+    requests: Requests,
+    timeout: Timeout = "900s",
+    for_git: GitBisect,
+    told: Told,
 ) -> None:
     """Hold runs against a baseline and against what CI requires, and say so where CI shows it.
 
@@ -100,46 +106,45 @@ def gate_command(
     and our own faults are 128, at which git stops; a commit that does not build, or whose server does not come
     up, is 125 (git skips it), or 1 with --start-failure bad.
     """
-    from kvstress.harness import inputs
     from kvstress.harness.baseline import Labels
     from kvstress.harness.gate import GateOptions
     from kvstress.harness.gate_runs import Making, head_commit
-    from kvstress.harness.options import RunOptions
 
-    commit = commit or (head_commit(cwd) if git_bisect else None)
-    folder = _folder(out, commit if git_bisect else None)
-    command = filled_in(launch, preset, value)
-    making = None
-    if server or command:
-        asked = RunOptions(
-            server=server,
-            launch=command,
-            launching=launching(env, cwd, stop, None, None),
-            workload=workload,
-            model=model,
-            max_steps=max_steps,
-            max_duration=None if max_duration is None else duration(max_duration),
-            seed=seed,
-            settings=inputs.parse_settings(set_ or []),
-            data=data,
-            headers={**inputs.parse_headers(header or []), **key_header(api_key_env)},
-            api_key_env=api_key_env,
-            timeout=duration(timeout),
-            ready_timeout=duration(ready_timeout),
-            commit=commit,
-            hardware=hardware,
-        )
-        making = Making(options=asked, count=repeat, folder=folder, build=build)
+    if for_git.git_bisect and not labelled.commit:
+        labelled = replace(labelled, commit=head_commit(launched.cwd))
+    folder = _folder(told.out, labelled.commit if for_git.git_bisect else None)
+    asked = _asked(server, launched, load, requests, timeout, labelled)
+    making = Making(options=asked, count=made.repeat, folder=folder, build=made.build) if asked else None
     options = GateOptions(
-        baselines=tuple(baseline or ()),
-        sentences=tuple(require or ()),
-        labels=Labels(commit=commit, limit=limit, hardware=hardware),
-        begin=begin,
+        baselines=tuple(required.baseline or ()),
+        sentences=tuple(required.require or ()),
+        labels=Labels(commit=labelled.commit, limit=limit, hardware=labelled.hardware),
+        begin=required.begin,
         reference=allow_reference,
     )
-    _check(options, making, runs or [], build)
-    paths = list(runs or []) if making is None else _made(making, start_failure=start_failure, quiet=quiet or json)
-    raise typer.Exit(_carry_out(options, paths, folder, github=github, json=json, quiet=quiet))
+    _check(options, making, runs or [], made.build)
+    paths = runs or [] if making is None else _made(making, for_git.start_failure, quiet=told.quiet or told.json)
+    raise typer.Exit(_carry_out(options, paths, folder, told))
+
+
+def _asked(
+    server: str | None, launched: Launched, load: Load, requests: Requests, timeout: str, labelled: Labelled
+) -> "RunOptions | None":
+    """The runs to make here; None when those that lie there are judged."""
+    from kvstress.harness.options import RunOptions
+
+    command = launched.filled_in()
+    if not server and not command:
+        return None
+    return RunOptions(
+        server=server,
+        launch=command,
+        launching=launched.launching(),
+        timeout=duration(timeout),
+        **load.asked(),
+        **requests.asked(),
+        **labelled.asked(),
+    )
 
 
 def _folder(out: Path | None, commit: str | None) -> Path:
@@ -170,7 +175,7 @@ def _embedded(making: "Making") -> bool:
     return making.options.reference_args is not None
 
 
-def _made(making: "Making", *, start_failure: str, quiet: bool) -> list[Path]:
+def _made(making: "Making", start_failure: str, *, quiet: bool) -> list[Path]:
     """The runs, made here. Exits when this commit cannot be judged."""
     import anyio
     from rich.console import Console
@@ -196,21 +201,19 @@ def _made(making: "Making", *, start_failure: str, quiet: bool) -> list[Path]:
         raise typer.Exit(1 if start_failure == "bad" else 125) from problem
 
 
-def _carry_out(
-    options: "GateOptions", paths: list[Path], folder: Path, *, github: bool, json: bool, quiet: bool
-) -> int:
+def _carry_out(options: "GateOptions", paths: list[Path], folder: Path, told: Told) -> int:
     from kvstress.harness.gate import gate, write
 
-    summary = _summary_page() if github else None
+    summary = _summary_page() if told.github else None
     found = gate(options, paths)
     content = write(found, folder)
     if summary is not None:
         _tell_github(found, summary)
-    if json:
+    if told.json:
         json_module.dump(content, sys.stdout, ensure_ascii=False, indent=2)
         print()
     else:
-        _show(found, folder, quiet=quiet)
+        _show(found, folder, quiet=told.quiet)
     return found.gated.outcome.exit_code
 
 

@@ -19,10 +19,12 @@ from kvstress.cli.doctor import doctor_command
 from kvstress.cli.for_git import code_for_git
 from kvstress.cli.gate import gate_command
 from kvstress.cli.judge import judge_command
+from kvstress.cli.options import flat
+from kvstress.cli.replay import replay_command
 from kvstress.cli.report import report_command
 from kvstress.cli.run import run_command
 from kvstress.cli.serve import serve_command
-from kvstress.cli.shrink import replay_command, shrink_command
+from kvstress.cli.shrink import shrink_command
 from kvstress.cli.workloads import workloads_app
 from kvstress.core.errors import KvstressError
 
@@ -37,15 +39,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run_command)
-app.command("bisect")(bisect_command)
+app.command("run")(flat(run_command))
+app.command("bisect")(flat(bisect_command))
 app.command("compare", context_settings={"ignore_unknown_options": True})(compare_command)
-app.command("gate")(gate_command)
-app.command("shrink")(shrink_command)
-app.command("replay")(replay_command)
+app.command("gate")(flat(gate_command))
+app.command("shrink")(flat(shrink_command))
+app.command("replay")(flat(replay_command))
 app.command("judge")(judge_command)
 app.command("report")(report_command)
-app.command("doctor")(doctor_command)
+app.command("doctor")(flat(doctor_command))
 app.command("serve", context_settings=_PASSED_THROUGH, add_help_option=False)(serve_command)
 app.add_typer(workloads_app, name="workloads")
 app.add_typer(baseline_app, name="baseline")
