@@ -20,5 +20,7 @@ def show_result(
         console.print(f"{judgement.verdict.name} {path}", markup=False, soft_wrap=True)
     else:
         from kvstress.harness.stored import rates_of
+        from kvstress.store.glance import unread_metrics
 
-        conclude(console, manifest, judgement, path / "report.html", measured=rates_of(path, manifest))
+        measured, unread = rates_of(path, manifest), unread_metrics(path)
+        conclude(console, manifest, judgement, path / "report.html", measured=measured, unread=unread)

@@ -105,7 +105,7 @@ class Streamed:
             self._end_decoder()
         assembly = self._assembly
         if ended_by is not None and self.done_at is None:
-            assembly.fail(ended_by, "it was cut off")
+            assembly.fail(ended_by, _ended("it", ended_by))
             return assembly.conclude()
         assembly.check_finishes()
         if ended_by is not None:
@@ -142,7 +142,7 @@ class Whole:
         body = b"".join(self._parts)
         assembly = Assembly(streamed=False)
         if ended_by is not None:
-            assembly.fail(ended_by, "the body was cut off", body)
+            assembly.fail(ended_by, _ended("the body", ended_by), body)
             return assembly.conclude()
         try:
             piece = decode(body)
@@ -184,6 +184,11 @@ class Refusal:
             fault=said or None,
             violations=() if ended_by is None else (f"the error's body was cut off ({ended_by.value})",),
         )
+
+
+def _ended(what: str, by: Kind) -> str:
+    """Bytes that break HTTP's rules, or cannot be decoded, were not cut off: they came, and nobody can read them."""
+    return f"{what} cannot be read to its end" if by is Kind.PROTOCOL else f"{what} was cut off"
 
 
 def _is_json(data: bytes) -> bool:

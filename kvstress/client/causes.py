@@ -9,7 +9,13 @@ import ssl
 from collections.abc import Iterator
 
 import aiohttp
-from aiohttp.http_exceptions import ContentLengthError, HttpProcessingError, TransferEncodingError
+from aiohttp.http_exceptions import (
+    ContentEncodingError,
+    ContentLengthError,
+    HttpProcessingError,
+    LineTooLong,
+    TransferEncodingError,
+)
 
 from kvstress.core.outcome import Kind
 from kvstress.core.words import cap
@@ -44,6 +50,8 @@ def kind_of(failure: BaseException, *, lost: BaseException | None, connected: bo
         return Kind.SHORT_BODY
     if any(isinstance(link, TransferEncodingError) for link in links):
         return Kind.TRUNCATED_CHUNK
+    if any(isinstance(link, LineTooLong) for link in links):
+        return Kind.OVERSIZE_ANSWER
     if any(isinstance(link, HttpProcessingError) for link in links):
         return Kind.PROTOCOL
     return Kind.NO_RESPONSE if not received or _said_nothing(links) else Kind.PROTOCOL
@@ -67,6 +75,11 @@ def _said_nothing(links: tuple[BaseException, ...]) -> bool:
 
 def words_of(failure: BaseException) -> str:
     """The innermost cause in one line: it is the one that says what happened."""
-    *_, innermost = chain(failure)
+    links = tuple(chain(failure))
+    if any(isinstance(link, LineTooLong) for link in links):
+        return "a line of the answer's head is longer than kvstress reads"
+    innermost = links[-1]
+    if any(isinstance(link, ContentEncodingError) for link in links):
+        return cap(f"the body is not encoded as its Content-Encoding says ({innermost})", _MOST_WORDS)
     said = innermost.message if isinstance(innermost, HttpProcessingError) else str(innermost)
     return cap(" ".join(said.split()) or type(innermost).__name__, _MOST_WORDS)

@@ -18,6 +18,7 @@ its peer is given the time to leave; one that was seen to stay is trusted from t
 
 import asyncio
 import io
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
@@ -33,11 +34,15 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
 from kvstress.client.idle import acknowledged, has_farewell
+from kvstress.core.words import cap
 
 _BYTES_PER_READ = 1 << 18
 _WHOLE_WRITE = 1 << 20
+# aiohttp's own limit is 8,190 bytes for a line of an answer's head, and real servers send longer ones.
+LONGEST_FIELD = 256 << 10
 # Seconds an idle connection is kept: less than the 5 s after which common servers hang up, which avoids most races.
 _IDLE = 3.0
+_MOST_LOCATION, _USER = 300, re.compile(r"//[^/]*@")
 # How often, and every how many seconds, a connection is looked at for its peer's leaving: 50 ms in all.
 _LOOKS, _LOOK = 25, 0.002
 
@@ -205,6 +210,7 @@ class Body(httpx.AsyncByteStream):
     def __init__(self, response: aiohttp.ClientResponse, protocol: Watched, resent: bool) -> None:
         self._response = response
         self._framed = "Content-Length" in response.headers or "Transfer-Encoding" in response.headers
+        self.location = _location(response) if 300 <= response.status < 400 else None
         self.read = response.content.readany
         self.protocol = protocol
         self.resent = resent
@@ -304,6 +310,8 @@ class Transport(httpx.AsyncBaseTransport):
             timeout=aiohttp.ClientTimeout(total=None),
             skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
             read_bufsize=_BYTES_PER_READ,
+            max_line_size=LONGEST_FIELD,
+            max_field_size=LONGEST_FIELD,
             proxy=self._proxy,
         )
         session._retry_connection = False
@@ -334,13 +342,22 @@ class Transport(httpx.AsyncBaseTransport):
         attempt.protocol.errored = response.status >= 400
         attempt.protocol.streamed = response.content_type == "text/event-stream"
         body = Body(response, attempt.protocol, resent)
-        return httpx.Response(
-            response.status, headers=response.raw_headers, stream=body, request=request, extensions={"body": body}
-        )
+        # httpx would read the Location of a redirect even where none is followed, and give up at one that is no URL.
+        headers = [(name, value) for name, value in response.raw_headers if name.lower() != b"location"]
+        return httpx.Response(response.status, headers=headers, stream=body, request=request, extensions={"body": body})
 
     async def aclose(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+def _location(response: aiohttp.ClientResponse) -> str | None:
+    """Where a redirect points to, without user information and query, which may hold a key."""
+    raw = next((value for name, value in response.raw_headers if name.lower() == b"location"), None)
+    if raw is None:
+        return None
+    where = raw.decode("utf-8", "replace").partition("?")[0].partition("#")[0]
+    return cap(_USER.sub("//", where, count=1), _MOST_LOCATION)
 
 
 def _payload(content: bytes) -> bytes | io.BytesIO | None:

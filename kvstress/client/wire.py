@@ -61,6 +61,7 @@ class _Course:
         "ended",
         "ended_by",
         "headers_at",
+        "location",
         "reader",
         "retry_after",
         "sent",
@@ -76,6 +77,7 @@ class _Course:
         self.ended_by: Kind | None = None
         self.status: int | None = None
         self.retry_after: str | None = None
+        self.location: str | None = None
         self.reader: Reader | None = None
         self.body_bytes = 0
         self.transport: list[str] = []
@@ -183,6 +185,7 @@ class Wire:
         course.retry_after = response.headers.get("retry-after")
         content_type = response.headers.get("content-type", "")
         course.reader = reader(course.status, content_type, course.retry_after, stream=stream, done_due=self.done_due)
+        course.location = body.location
         if body.resent:
             course.transport.append(_RESENT)
 
@@ -224,6 +227,9 @@ class Wire:
         else:
             answer = taker.end(course.ended_by)
         hide = self._address.hide
+        words = answer.words
+        if course.location is not None:
+            words = f"Location: {course.location}" + (f" ({words})" if words else "")
         return Exchange(
             request=request_id,
             due=due,
@@ -238,7 +244,7 @@ class Wire:
             choices=answer.choices,
             usage=answer.usage,
             model=answer.model,
-            server_words=None if answer.words is None else hide(answer.words),
+            server_words=None if words is None else hide(words),
             error_bytes=None if answer.fault is None else hide(answer.fault),
             violations=tuple(map(hide, (*answer.violations, *course.transport))),
             retry_after=course.retry_after,
@@ -272,9 +278,10 @@ class Wire:
                 parts.append(data)
         finally:
             await response.aclose()
+        text = b"".join(parts).decode("utf-8", "replace")
         return Fetched(
             status=response.status_code,
-            text=b"".join(parts).decode("utf-8", "replace"),
+            text=text if source.location is None else f"Location: {source.location} {text}".rstrip(),
             content_type=response.headers.get("content-type", ""),
             problem=None,
         )

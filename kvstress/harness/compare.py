@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kvstress.core.errors import UsageError
+from kvstress.core.errors import CannotJudgeError, UsageError
 from kvstress.core.manifest import Manifest
 from kvstress.gate.change import Change as Ruled
 from kvstress.gate.change import changed
@@ -58,6 +58,9 @@ def compare_runs(base: Sequence[Path], head: Sequence[Path]) -> Compared:
         raise UsageError("name runs on both sides: kvstress compare BASE… --with HEAD…")
     sides = tuple(tuple(map(read, paths)) for paths in (base, head))
     _check_same(sides[0] + sides[1])
+    for run in (*sides[0], *sides[1]):
+        if run.seen.first is None and not run.seen.levels.get("requests"):
+            raise CannotJudgeError(f"{run.path}: its record holds no request, so there is nothing of it to compare")
     return Compared(
         base=sides[0], head=sides[1], comparison=judged(*(tuple(run.seen for run in side) for side in sides))
     )

@@ -43,6 +43,8 @@ _BY_CHANGE = {
     Change.UNCHANGED: Ruled.MET,
     Change.IMPROVED: Ruled.MET,
 }
+# REGRESSED and IMPROVED say themselves what they are; these two would read like a second verdict.
+_UNSETTLED = {Change.UNCHANGED: "as the baseline", Change.CANNOT_TELL: "no change is certain"}
 _INTERVALS = Intervals(quantile=ratio_interval, pace=pace_interval)
 
 
@@ -90,7 +92,7 @@ def gate(options: GateOptions, runs: Sequence[Path]) -> Verdicts:
         rulings=rulings,
         heads=tuple((head.manifest, head.judgement) for head in heads),
         baseline=base.said,
-        compared=f"{compared.verdict}: {compared.said}" if compared else None,
+        compared=_compared(compared) if compared else None,
         rows=tuple(map(_row_words, compared.rows)) if compared else (),
     )
     return Verdicts(gated=gated, heads=heads, base=base)
@@ -168,6 +170,11 @@ def _check_plans(heads: Sequence[Head], base: Base) -> None:
             f"{stranger.path} was sent other traffic than the baseline ({base.said}): workload settings, seed or data "
             f"differ (plan {stranger.seen.plan[:12]}, baseline {', '.join(sorted(plan[:12] for plan in plans))})"
         )
+
+
+def _compared(compared: Comparison) -> str:
+    """The comparison in words that do not contradict the verdict beside which they stand."""
+    return f"{_UNSETTLED.get(compared.verdict, compared.verdict.value)}: {compared.said}"
 
 
 def _ruled(sentence: Sentence, heads: Sequence[Head], base: Base, compared: Comparison | None) -> Ruling:

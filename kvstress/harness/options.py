@@ -60,6 +60,7 @@ class RunOptions:
         if len(named) != 1:
             problem = "no server named" if not named else "both --server and --launch given"
             raise UsageError(f"{problem}: {_THREE_WAYS}")
+        self._check_launching()
         if self.twin_launch and "{port}" not in self.twin_launch:
             raise UsageError("--twin-launch needs a {port} in its command, where the twin's own port goes")
         if self.resume and self.out is None:
@@ -73,6 +74,24 @@ class RunOptions:
         wrong = next((name for name, value in spans.items() if not value > 0), None)
         if wrong:
             raise UsageError(f"{wrong} must be above 0")
+
+    def _check_launching(self) -> None:
+        """What only a server that kvstress starts can take must not be dropped without a word."""
+        how = self.launching
+        given = {
+            "--env": how.env,
+            "--cwd": how.cwd,
+            "--stop": how.stop,
+            "--log-file": how.log_file,
+            "--log-pattern": how.patterns,
+            "--on-failure": how.on_failure,
+            "--hold": how.hold,
+        }
+        idle = next((flag for flag, value in given.items() if value), None)
+        if idle and self.server and self.reference_args is None:
+            raise UsageError(
+                f"{idle} is about a server that kvstress starts (--launch); the one at --server runs already"
+            )
 
     @property
     def reference_args(self) -> list[str] | None:

@@ -15,6 +15,7 @@ from kvstress.core.manifest import Manifest
 from kvstress.core.sample import Sample
 from kvstress.driver.transcript import Transcript
 from kvstress.oracles.judge import Judge
+from kvstress.store.reading import MANIFEST
 from kvstress.store.rundir import read_events, read_manifest
 
 _COUNTERS = (
@@ -41,6 +42,8 @@ class Cut:
 
 def where_it_stopped(path: Path) -> Cut:
     """Read a run that was killed. Raises UsageError when there is none, or when it had ended by itself."""
+    if not (path / MANIFEST).is_file():
+        raise UsageError(f"--resume: no run was begun in {path}; leave --resume out to begin one there")
     manifest = read_manifest(path)
     judge = Judge(manifest)
     done, at, sample = 0, 0.0, None

@@ -30,6 +30,7 @@ NAME = "LIVENESS"
 
 _LEARN, _LEAST = 16, 3
 _LAG = 0.5
+_LIVELY = 1.0
 
 
 class Liveness:
@@ -83,11 +84,10 @@ class Liveness:
         """Asides have a deadline of their own, shorter than the run's."""
         waited = event.ended - event.sent
         limit = show_duration(waited if asked.origin is Origin.ASIDE else self._timeout)
-        began = f"after {len(event.chunk_at)} content chunks" if event.chunk_at else "before any content"
         lag = self._lag(event)
         ours = f"; kvstress itself stood still for {lag:.1f} s of it" if lag > waited / 4 else ""
         verdict = Verdict.INCONCLUSIVE if ours else Verdict.FAIL
-        summary = f"no complete answer within {limit}; it stalled {began}{ours}"
+        summary = f"no complete answer within {limit}; {_how_far(event)}{ours}"
         return about(NAME, verdict, event, asked, summary, limit)
 
     def _lag(self, event: Exchange) -> float:
@@ -158,3 +158,13 @@ class Liveness:
             measured=f"exit code {code}",
             limit="the server stays up",
         )
+
+
+def _how_far(event: Exchange) -> str:
+    """What an answer was doing at its deadline: one that still grew did not stall, it had no end."""
+    if not event.chunk_at:
+        return "it stalled before any content" + (f", after {event.body_bytes:,} bytes" if event.body_bytes else "")
+    chunks, silent = f"{len(event.chunk_at)} content chunks", event.ended - event.chunk_at[-1]
+    if silent > max(_LIVELY, 2 * max(itl(event), default=0.0)):
+        return f"it stalled after {chunks}"
+    return f"it was still coming: {chunks}, the last {show_duration(silent)} before"

@@ -95,9 +95,13 @@ def conclude(
     report_path: Path,
     *,
     measured: Sequence[Rate] = (),
+    unread: tuple[int, int, str] = (0, 0, ""),
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print the verdict, why, the first failure with the server's words, pool fill, rates, and where the files are."""
+    """Print the verdict, why, the first failure with the server's words, pool fill, rates, and where the files are.
+
+    `unread`: how many of how many scrapes could not be read, and what the last of those said.
+    """
 
     def say(text: str, style: str = "", wrap: bool = True) -> None:
         _say(console, text, style, environ, wrap=wrap)
@@ -111,6 +115,8 @@ def conclude(
         say(f"prompts        {line(manifest.content, 300)}")
     for text in _headlines(judgement):
         say(text)
+    if unread[0]:
+        say(f"metrics        {unread[0]:,} of {unread[1]:,} scrapes could not be read; {line(unread[2], 300)}")
     for text in rates.lines(measured):
         say(text, wrap=False)
     folder = report_path if report_path.is_dir() else report_path.parent

@@ -82,6 +82,13 @@ def capacity(run: Path) -> float | None:
     return max((float(cell) for (cell,) in _columns(run / SAMPLES, ("kv_capacity",)) if cell), default=None)
 
 
+def unread_metrics(run: Path) -> tuple[int, int, str]:
+    """How many of how many scrapes could not be read, and what the last of those said."""
+    problems = [said for (said,) in _columns(run / SAMPLES, ("problem",))] if (run / SAMPLES).is_file() else []
+    unread = [said for said in problems if said]
+    return len(unread), len(problems), unread[-1] if unread else ""
+
+
 def _columns(path: Path, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     with disk.reading(path), path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)

@@ -48,7 +48,11 @@ def assert_says(done: "subprocess.CompletedProcess[str]", code: int, *parts: str
         ("--server http://x --ca-file none.pem", ("none.pem",)),
         ("--server ftp://x", ("http:// or https://", "http://host:port")),
         ("--server http://x --resume", ("--resume needs --out",)),
-        ("--server http://x --resume --out nowhere", ("nowhere",)),
+        ("--server http://x --resume --out nowhere", ("no run was begun in nowhere; leave --resume out",)),
+        *(
+            (f"--server http://x {flag}", (flag.split()[0], "is about a server that kvstress starts"))
+            for flag in ("--log-file f", "--hold", "--stop true", "--env A=b", "--cwd .", "--on-failure true")
+        ),
         ("--server http://x --dialect klingon", ("klingon", "vllm")),
         ("--launch 'serve it'", ("{port}",)),
     ],

@@ -14,6 +14,7 @@ from kvstress.core.ruling import Ruled
 from kvstress.harness.baseline import Accepting, Labels, accept, key_of, unpacked
 from kvstress.harness.gate import GateOptions, gate, write
 from kvstress.harness.seen import look
+from kvstress.report.gate import told
 from kvstress.store import baseline, rundir
 from kvstress.store.baseline import Key
 from tests.report import runs
@@ -53,6 +54,14 @@ def test_a_head_that_fails_where_the_baseline_passed_fails_the_gate(tmp_path: Pa
 def test_a_head_that_no_longer_fails_meets_it(tmp_path: Path) -> None:
     base, head = stored(tmp_path / "base", 17, fail_at=16), stored(tmp_path / "head", 143)
     assert gate(against(base), [head]).gated.outcome is Ruled.MET
+
+
+@pytest.mark.parametrize(("steps", "fail_at"), [(17, 16), (40, None)])
+def test_a_run_held_against_itself_gets_one_verdict(tmp_path: Path, steps: int, fail_at: int | None) -> None:
+    run = stored(tmp_path / "run", steps, fail_at=fail_at)
+    first = next(told(gate(against(run), [run]).gated))
+    assert first.startswith("kvstress gate: PASS; ")
+    assert not any(word in first for word in ("CANNOT TELL", "UNCHANGED", "IMPROVED", "REGRESSED"))
 
 
 @pytest.mark.parametrize(("runs_a_side", "expected"), [(3, Ruled.NOT_MET), (4, Ruled.CANNOT_TELL)])

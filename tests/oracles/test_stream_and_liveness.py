@@ -41,6 +41,22 @@ def test_a_timeout_is_lost_and_fails_liveness_with_its_limit() -> None:
     assert (finding.verdict, finding.limit) == (Verdict.FAIL, "5.00 s")
 
 
+@pytest.mark.parametrize(
+    ("chunk_at", "said"),
+    [
+        ((), "it stalled before any content"),
+        ((0.1,), "it stalled after 1 content chunks"),
+        ((0.1, 0.2, 0.3), "it stalled after 3 content chunks"),
+        ((0.1, 20.0, 40.0, 55.0), "it was still coming: 4 content chunks, the last 5.00 s before"),
+        ((58.0, 59.0, 59.9), "it was still coming: 3 content chunks, the last 0.10 s before"),
+    ],
+)
+def test_a_timeout_says_whether_the_answer_had_stalled_or_had_no_end(chunk_at: tuple[float, ...], said: str) -> None:
+    late = replace(answer(ASKED, Kind.DEADLINE, status=200), sent=0.0, ended=60.0, chunk_at=chunk_at, body_bytes=0)
+    (finding,) = Liveness(manifest(timeout=60.0)).see(late, ASKED)
+    assert finding.summary.endswith(said)
+
+
 @pytest.mark.parametrize("code", [0, 1, -9, None])
 def test_a_server_that_exits_in_mid_run_is_dead_whatever_its_code(code: int | None) -> None:
     oracle = Liveness(manifest())

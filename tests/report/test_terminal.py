@@ -179,6 +179,17 @@ def test_a_timer_is_short() -> None:
     assert [timer(7.9), timer(1493.0), timer(3723.0)] == ["0:07", "24:53", "1:02:03"]
 
 
+def test_metrics_that_could_not_be_read_are_told_at_the_end() -> None:
+    said = {}
+    for unread in ((0, 14, ""), (12, 14, "/metrics could not be read: \x1b[2Jno answer within 10 s")):
+        pipe = Pipe("utf-8")
+        conclude(Console(file=pipe, _environ={}), runs.manifest(), runs.passed(), REPORT, unread=unread, environ=NO_CI)
+        said[unread[0]] = pipe.text
+    assert "scrapes" not in said[0]
+    words = "12 of 14 scrapes could not be read; /metrics could not be read: \\x1b[2Jno answer within 10 s"
+    assert f"metrics        {words}\n" in said[12]
+
+
 def test_a_censored_end_gives_the_bound() -> None:
     pipe = Pipe()
     conclude(Console(file=pipe, _environ={}), runs.manifest(), runs.passed(), REPORT.parent, environ=NO_CI)
