@@ -4,16 +4,13 @@ It is made from bisect.json alone, so it can be rendered anew, and it lies besid
 """
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
-
-import jinja2
 
 from kvstress.core.units import show_duration
 from kvstress.report import hostile
 from kvstress.report.bisect_table import by_value
+from kvstress.report.templates import template
 
 _LOOK = {
     "boundary": "FAIL",
@@ -26,7 +23,7 @@ _LOOK = {
 
 def page(found: Mapping[str, Any]) -> str:
     """The content of bisect.html."""
-    return _template().render(
+    return template("bisect.html.j2").render(
         found=found,
         look=_LOOK.get(found["status"], "INVALID"),
         chart=_chart(found),
@@ -43,14 +40,3 @@ def _chart(found: Mapping[str, Any]) -> str | None:
     drawn = bisect_chart.curve(found)
     title = f"{found['knob']} against pool fill and first failure. {found['sentence']}"
     return None if drawn is None else charts.svg(drawn, "curve", hostile.line(title, 600))
-
-
-@cache
-def _template() -> jinja2.Template:
-    here = files("kvstress.report")
-    loader = jinja2.FunctionLoader(lambda name: here.joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
-    )
-    environment.filters["line"] = hostile.line
-    return environment.get_template("bisect.html.j2")

@@ -5,14 +5,10 @@ row that moved.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import jinja2
-
 from kvstress.core.manifest import Manifest
-from kvstress.report import hostile
+from kvstress.report.templates import template
 
 _LOOK = {"REGRESSED": "FAIL", "IMPROVED": "PASS", "UNCHANGED": "PASS", "CANNOT TELL": "INVALID"}
 Times = Sequence[tuple[float, bool]]
@@ -21,7 +17,7 @@ Runs = Sequence[tuple[str, Manifest]]
 
 def page(found: Mapping[str, Any], base: Runs, head: Runs, base_times: Times, head_times: Times) -> str:
     """The content of compare.html. Times are (steps, failed) a run."""
-    return _template().render(
+    return template("compare.html.j2").render(
         found=found,
         look=_LOOK[found["verdict"]],
         sides=[("base", base), ("head", head)],
@@ -49,14 +45,3 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> str | None:
     from kvstress.report import charts, compare_chart
 
     return charts.svg(compare_chart.ratios(shown), "ratios", "Ratios of head over base with their 95 % intervals")
-
-
-@cache
-def _template() -> jinja2.Template:
-    here = files("kvstress.report")
-    loader = jinja2.FunctionLoader(lambda name: here.joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
-    )
-    environment.filters["line"] = hostile.line
-    return environment.get_template("compare.html.j2")

@@ -7,13 +7,10 @@ A commit without a failure has no first failure to draw: its point stands where 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import jinja2
-
 from kvstress.report import hostile
+from kvstress.report.templates import template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +39,7 @@ class Line:
 
 def page(lines: Sequence[Line], embedded: bool) -> str:
     """The content of the page."""
-    return _template().render(lines=[_shown(line) for line in lines], embedded=embedded)
+    return template("history.html.j2").render(lines=[_shown(line) for line in lines], embedded=embedded)
 
 
 def _shown(line: Line) -> dict[str, Any]:
@@ -97,14 +94,3 @@ def _chart(line: Line, series: Series) -> str | None:
 
     drawn = history_chart.curve(points, f"{series.name}, {series.unit}", series.change)
     return charts.svg(drawn, hostile.line(series.name, 40).replace(" ", "-"), f"{series.name} over commits")
-
-
-@cache
-def _template() -> jinja2.Template:
-    here = files("kvstress.report")
-    loader = jinja2.FunctionLoader(lambda name: here.joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
-    )
-    environment.filters["line"] = hostile.line
-    return environment.get_template("history.html.j2")

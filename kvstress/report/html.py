@@ -6,26 +6,23 @@ verbatim; what it leaves off for length it says it left off.
 """
 
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 from typing import Any
-
-import jinja2
 
 from kvstress.core.events import Event
 from kvstress.core.manifest import Manifest
 from kvstress.core.rates import Rates, measured, watching
 from kvstress.core.verdict import Judgement
-from kvstress.report import hostile, phrases, rates, sections
+from kvstress.report import phrases, rates, sections
 from kvstress.report.fold import RunFold, folded
 from kvstress.report.metrics_table import table
+from kvstress.report.templates import template
 
 
 def page(manifest: Manifest, judgement: Judgement, events: Iterable[Event]) -> str:
     """The report of one run as a self-contained HTML page; `events` is consumed once and not kept."""
     measuring = measured(manifest)
     fold = folded(judgement, watching(measuring, events))
-    return _template().render(
+    return template("page.html.j2").render(
         manifest=manifest,
         judgement=judgement,
         fold=fold,
@@ -89,16 +86,3 @@ def _charts(fold: RunFold) -> list[dict[str, Any]]:
         for name, title, chart, note in drawn
         if chart is not None or name == "pool"
     ]
-
-
-@cache
-def _template() -> jinja2.Template:
-    here = files("kvstress.report")
-    loader = jinja2.FunctionLoader(lambda name: here.joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader
-    )
-    # Every value that came from outside passes through one of these two on its way into the page.
-    environment.filters["tame"] = hostile.tame
-    environment.filters["line"] = hostile.line
-    return environment.get_template("page.html.j2")
