@@ -13,7 +13,6 @@ from kvstress.core.exchange import Choice, Exchange
 from kvstress.oracles.oracle import options
 from kvstress.oracles.shift import fisher
 
-MOST_TOKENS = 128
 _SOUND = 0.98
 # Requests of killed runs never end; more than this are never open.
 _MOST_OPEN = 20_000
@@ -65,11 +64,11 @@ def greedy(asked: RequestSent) -> bool:
     return wanted.get("temperature") == 0 and not any(wanted.get(name) for name in _BIASES)
 
 
-def tokens(exchange: Exchange) -> tuple[Token, ...]:
-    """The first answer's tokens with their log-probabilities, up to the first that is no number."""
+def tokens(exchange: Exchange, most: int) -> tuple[Token, ...]:
+    """The first answer's tokens, `most` of them, with their log-probabilities, up to the first that is no number."""
     choice = exchange.choices[0] if exchange.choices else Choice(index=0)
     found: list[Token] = []
-    for one in (choice.logprobs or ())[:MOST_TOKENS]:
+    for one in (choice.logprobs or ())[:most]:
         if one.logprob is None or not math.isfinite(one.logprob):
             break
         top = tuple((name, value) for name, value in one.top if value is not None and math.isfinite(value))

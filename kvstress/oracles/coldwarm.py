@@ -28,7 +28,9 @@ from kvstress.oracles.oracle import found, options
 NAME = "COLDWARM"
 
 _GAP, _GAP_BESIDE, _DRIFT = 0.5, 1.0, 1.0
-_PROMPTS, _WARM, _PAIRS = 128, 4, 256
+_PROMPTS, _WARM, _PAIRS = 1_024, 4, 256
+# Two sendings that went wrong the same way may say the same for a hundred tokens before they part.
+_LONGEST, _KEPT = 512, 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,19 @@ class _Prompt:
     how: str = ""
     warm: deque[_Said] = field(default_factory=lambda: deque(maxlen=_WARM))
 
+    @property
+    def kept(self) -> int:
+        """The tokens held."""
+        return sum(len(one.tokens) for one in self.warm) + (len(self.cold.tokens) if self.cold else 0)
+
 
 class ColdWarm:
-    """Keeps the answers to the last 128 prompts, cut to 128 tokens, and what cold ones differed in."""
+    """Keeps the answers to the last 1,024 prompts: the first 512 tokens of each, 65,536 in all."""
 
     def __init__(self, manifest: Manifest) -> None:
         del manifest
         self._prompts: dict[str, _Prompt] = {}
+        self._kept = 0
         self._company = Company()
         self._cold_drifts: deque[float] = deque(maxlen=_PAIRS)
         self._cold_gap = 0.0
@@ -65,22 +73,29 @@ class ColdWarm:
             return self._ended()
         if not isinstance(event, Exchange) or asked is None or event.outcome is not Outcome.COMPLETED:
             return ()
-        said = tokens(event) if asked.recipe and greedy(asked) else ()
+        said = tokens(event, _LONGEST) if asked.recipe and greedy(asked) else ()
         aside = _means(event, asked) if asked.origin is Origin.ASIDE else None
         if not said or (asked.origin is not Origin.STEP and aside is None):
             return ()
         prompt = self._prompt(asked)
         one = _Said(asked=asked, tokens=said, beside=beside)
         how = aside or self._first(event, asked, prompt)
-        return self._warm(prompt, one) if how is None else self._cold(prompt, one, how)
+        before = prompt.kept
+        findings = self._warm(prompt, one) if how is None else self._cold(prompt, one, how)
+        self._kept += prompt.kept - before
+        self._forget()
+        return findings
 
     def _prompt(self, asked: RequestSent) -> _Prompt:
         key = f"{asked.recipe} {sorted(unsalted(options(asked)).items())}"
         prompt = self._prompts.pop(key, None) or _Prompt()
         self._prompts[key] = prompt
-        if len(self._prompts) > _PROMPTS:
-            del self._prompts[next(iter(self._prompts))]
         return prompt
+
+    def _forget(self) -> None:
+        """Drop the prompts not seen for longest, but never the one just seen."""
+        while len(self._prompts) > 1 and (len(self._prompts) > _PROMPTS or self._kept > _KEPT):
+            self._kept -= self._prompts.pop(next(iter(self._prompts))).kept
 
     def _first(self, exchange: Exchange, asked: RequestSent, prompt: _Prompt) -> str | None:
         """A first sending is cold unless the server says that it had a tenth of it, or the turns before were sent."""

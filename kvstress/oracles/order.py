@@ -28,7 +28,7 @@ from kvstress.oracles.shift import fisher
 NAME = "ORDER"
 
 _GAP, _DRIFT, _LEAST, _LEVEL = 0.5, 1.0, 3, 0.01
-_PROMPTS, _BACK = 256, 2
+_PROMPTS, _BACK, _TOKENS = 256, 2, 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Order:
         if known is None or beside or not after or not greedy(asked):
             return ()
         return self._compare(
-            known, _Said(after=after, wrong=self._right.wrong(event, asked), tokens=tokens(event)), asked
+            known, _Said(after=after, wrong=self._right.wrong(event, asked), tokens=tokens(event, _TOKENS)), asked
         )
 
     def _compare(self, known: deque[_Said], one: _Said, asked: RequestSent) -> tuple[Finding, ...]:

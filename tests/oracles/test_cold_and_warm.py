@@ -65,6 +65,21 @@ def test_noise_is_no_difference(warm: list[Word]) -> None:
     assert findings(said(asked(3, "prime"), FIVE), said(asked(3, "warm"), warm)) == []
 
 
+@pytest.mark.parametrize(("equal", "seen"), [(300, True), (511, True), (512, False)])
+def test_an_answer_that_parts_late_is_read_up_to_512_tokens(equal: int, seen: bool) -> None:
+    letters: list[Word] = [("letter", -0.01)] * equal
+    first, warm = said(asked(3, "prime"), [*letters, ("a", -0.01)]), said(asked(3, "warm"), [*letters, ("b", -0.01)])
+    assert [one.measured for one in findings(first, warm)] == (["8.99 nat"] if seen else [])
+
+
+@pytest.mark.parametrize(("others", "known"), [(127, True), (128, False)])
+def test_the_answers_kept_are_65_536_tokens_in_all_and_the_oldest_go_first(others: int, known: bool) -> None:
+    long: list[Word] = [("letter", -0.01)] * 512
+    between = [said(asked(number + 10, "prime", f"prompt {number}"), long) for number in range(others)]
+    wrong = said(asked(3, "warm"), [("other", -0.01), *long[1:]], cached=96)
+    assert bool(findings(said(asked(3, "prime"), long), *between, wrong)) is known
+
+
 def test_two_tokens_that_nearly_tied_may_change_places() -> None:
     near = [(word, -0.6) for word, _ in FIVE]
     warm = [*near[:2], ("other", -0.6), *near[3:]]
