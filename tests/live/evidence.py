@@ -22,7 +22,7 @@ def partings(run: Path) -> Iterator[Parting]:
         if isinstance(event, RequestSent):
             asked[event.request] = event
         elif isinstance(event, Exchange) and asked[event.request].origin is Origin.STEP:
-            said, recipe = tokens(event), asked[event.request].recipe
+            said, recipe = tokens(event, 128), asked[event.request].recipe
             if recipe in first:
                 yield parting(first[recipe], said)
             elif said:
