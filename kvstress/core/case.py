@@ -73,6 +73,11 @@ class Case:
         tokens = sum(value for value in asked if isinstance(value, int))
         return Size(prompts=len(self.steps), requests=len(self.requests), text=sum(sent), tokens=tokens)
 
+    @property
+    def breadth(self) -> int:
+        """The most answers that one of its requests asks for at once: `n` times the prompts of a batch."""
+        return max((_answers(request.body) for request in self.requests), default=0)
+
     def until(self, count: int) -> "Case":
         """The first `count` steps."""
         return replace(self, steps=self.steps[:count])
@@ -97,6 +102,12 @@ class Size:
 
     def __str__(self) -> str:
         return f"{_many(self.prompts, 'prompt')}, {_many(self.requests, 'request')}, {self.text:,} units of text"
+
+
+def _answers(body: Mapping[str, Any]) -> int:
+    prompt, choices = body.get("prompt"), body.get("n")
+    batch = len(prompt) if isinstance(prompt, list) and all(isinstance(one, Piece) for one in prompt) else 1
+    return batch * (choices if isinstance(choices, int) else 1)
 
 
 def _many(count: int, word: str) -> str:

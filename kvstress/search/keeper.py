@@ -2,7 +2,8 @@
 
 A failure that was seen is certain; a pass may be a failure that did not happen this time. So a case is kept only once
 it was seen to fail, and dropped by Wald's sequential test: after so many passes that failing as often as the whole run
-did has become unlikely. For a server that always fails this is: three failures keep it, one pass drops it.
+did has become unlikely. For a server that always fails this is: three failures keep it, one pass drops it; seven where
+the case asks for more answers at once than the run did, whose order is the server's to choose and may be chance.
 """
 
 import math
@@ -15,6 +16,7 @@ from kvstress.core.case import Case
 # Kept with a case that fails far too seldom: 1 in 20. Dropped with one that fails as often as it should: 1 in 10.
 ALPHA, BETA = 0.05, 0.1
 _SURE, _SELDOM = 0.95, 0.35
+_FIRM, _SHAKY = 0.99, 0.65
 _SHARE = 0.25
 BASELINE_FAILURES = 3
 BASELINE_PROBES = 24
@@ -68,8 +70,14 @@ class Sequential:
         return False if ratio <= math.log(BETA / (1 - ALPHA)) else None
 
 
-def sequential(rate: float | None) -> Sequential:
-    """The test for cases cut from a run that fails with probability `rate` (None: it always did)."""
+def sequential(rate: float | None, broader: bool = False) -> Sequential:
+    """The test for cases cut from a run that fails with probability `rate` (None: it always did).
+
+    `broader`: the case asks for more answers at once than the run. Of many such cases that fail now and then one will
+    fail three times in a row, and the search would take it for a sure one.
+    """
+    if rate is None and broader:
+        return Sequential(often=_FIRM, seldom=_SHAKY)
     if rate is None:
         return Sequential(often=_SURE, seldom=_SELDOM)
     return Sequential(often=rate, seldom=rate * _SHARE)
@@ -92,6 +100,7 @@ class Keeper:
         self._probe = probe
         self._kept = kept
         self._tallies: dict[str, _Tally] = {}
+        self._breadth = 1
         self.rate: float | None = None
         self.best: Case | None = None
 
@@ -101,6 +110,7 @@ class Keeper:
         Probes until three failures, whose waiting time estimates the probability without bias: (3 − 1) / (n − 1).
         """
         tally = self._tally(case)
+        self._breadth = max(1, case.breadth)
         while tally.failed < BASELINE_FAILURES and tally.failed + tally.passed + tally.unjudged < BASELINE_PROBES:
             await self._ask(case, tally)
             if tally.unjudged > _UNJUDGED_TRIES or (not tally.failed and tally.passed >= GIVEN_UP):
@@ -123,7 +133,7 @@ class Keeper:
 
     async def surely(self, case: Case) -> Case | None:
         """The case, cut behind its failure, when the sequential test keeps it."""
-        tally, test = self._tally(case), sequential(self.rate)
+        tally, test = self._tally(case), sequential(self.rate, case.breadth > self._breadth)
         while (kept := test.decided(tally.failed, tally.passed)) is None and tally.unjudged < _UNJUDGED_TRIES:
             await self._ask(case, tally)
         if not kept:

@@ -83,3 +83,17 @@ class Pool:
                 if again and taken >= room > 0:
                     return Shown(shows=Shows.SAME, sent=place + 1, at=place)
         return Shown(shows=Shows.PASSED, sent=len(case.steps))
+
+
+class Racy:
+    """A pool that answers share nothing of; where a request asks for several at once it fails in half of its probes."""
+
+    def __init__(self, capacity: int, seed: int) -> None:
+        self._pool = Pool(capacity, sharing=False)
+        self._draw = random.Random(seed)
+
+    async def __call__(self, case: Case) -> Shown:
+        shown = await self._pool(case)
+        if case.breadth > 1 and self._draw.random() < 0.5:
+            return Shown(shows=Shows.PASSED, sent=len(case.steps))
+        return shown

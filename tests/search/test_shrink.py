@@ -15,7 +15,7 @@ from kvstress.search.keeper import Keeper, Probe, Shown, Shows, sequential
 from kvstress.search.passes import fewer_prompts, passes
 from kvstress.search.shrink import Spent, shrink
 from tests.search.shrink_study import study
-from tests.search.simulated import Planted, Pool, numbered
+from tests.search.simulated import Planted, Pool, Racy, numbered
 
 WORDING = Wording(made=lambda number, text: Text(key=f"made/{number}", mark="B", units=len(text.words or "") // 4))
 
@@ -125,6 +125,21 @@ def test_three_failures_keep_a_case_and_one_pass_drops_it_where_the_run_always_f
     assert [test.decided(failed, 0) for failed in range(4)] == [None, None, None, True]
     assert test.decided(0, 1) is False
     assert test.decided(2, 1) is None
+
+
+def test_seven_failures_keep_a_case_that_asks_for_more_at_once_than_the_run_did() -> None:
+    test = sequential(None, broader=True)
+    assert [test.decided(failed, 0) for failed in (1, 6, 7)] == [None, None, True]
+    assert test.decided(2, 1) is False
+
+
+def test_a_case_that_fails_in_half_of_its_launches_is_left_for_one_that_always_fails() -> None:
+    cases = [
+        shrunk(numbered(8, phases=("prime", "warm")), Racy(4000, seed), replace(WORDING, longest=600))
+        for seed in range(40)
+    ]
+    # Seven failures in a row come by chance once in 128 of such cases; three would come once in eight.
+    assert sum(case.breadth > 1 for case in cases) <= 2
 
 
 def test_a_case_is_never_kept_without_a_failure_that_was_seen() -> None:
