@@ -186,7 +186,10 @@ def _one(path: Path, key: Key, commit: str | None) -> Base:
     if path.is_file():
         return _of_entries((baseline.read(path),))
     if is_run(path):
-        manifest, _, seen = look(path)
+        manifest, judgement, seen = look(path)
+        if seen.first is None:
+            # All that the head shows would be new beside it.
+            raise UsageError(f"{path} says nothing to compare with: {judgement.why}")
         return Base(side=(seen,), said=f"run {manifest.run}", embedded=manifest.target.embedded, commit=manifest.commit)
     return _of_entries(baseline.newest(path, key, but=commit))
 

@@ -59,8 +59,8 @@ def compare_runs(base: Sequence[Path], head: Sequence[Path]) -> Compared:
     sides = tuple(tuple(map(read, paths)) for paths in (base, head))
     _check_same(sides[0] + sides[1])
     for run in (*sides[0], *sides[1]):
-        if run.seen.first is None and not run.seen.levels.get("requests"):
-            raise CannotJudgeError(f"{run.path}: its record holds no request, so there is nothing of it to compare")
+        if run.seen.first is None:
+            raise CannotJudgeError(f"{run.path} completed no prompt, so there is nothing of it to compare")
     return Compared(
         base=sides[0], head=sides[1], comparison=judged(*(tuple(run.seen for run in side) for side in sides))
     )

@@ -164,7 +164,8 @@ def _how_far(event: Exchange) -> str:
     """What an answer was doing at its deadline: one that still grew did not stall, it had no end."""
     if not event.chunk_at:
         return "it stalled before any content" + (f", after {event.body_bytes:,} bytes" if event.body_bytes else "")
-    chunks, silent = f"{len(event.chunk_at)} content chunks", event.ended - event.chunk_at[-1]
+    count, silent = len(event.chunk_at), event.ended - event.chunk_at[-1]
+    chunks = "1 content chunk" if count == 1 else f"{count:,} content chunks"
     if silent > max(_LIVELY, 2 * max(itl(event), default=0.0)):
         return f"it stalled after {chunks}"
     return f"it was still coming: {chunks}, the last {show_duration(silent)} before"

@@ -6,6 +6,7 @@ from typing import Any
 from kvstress.report.charts import FAILURE, INK, SERIES, WIDTH, Chart, _styled
 
 Times = Sequence[tuple[float, bool]]
+_DASHES = {"base": [1, 0], "head": [7, 5]}
 _COLOURS = {"base": SERIES[0], "head": FAILURE}
 
 
@@ -39,6 +40,10 @@ def survival(base: Times, head: Times) -> Chart:
             "surviving:Q", title="runs without a failure", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format=".0%")
         ),
         color=colour,
+        # Where both go the same way, the one below still shows.
+        strokeDash=alt.StrokeDash(
+            "side:N", scale=alt.Scale(domain=list(_DASHES), range=list(_DASHES.values())), legend=None
+        ),
     )
     if not ends:
         return _styled(drawn)

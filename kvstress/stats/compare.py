@@ -76,7 +76,8 @@ def _first_failure(base: Side, head: Side, rule: Rule) -> Tested:
     unseen = len(base) + len(head) - len(seen)
     whole = _times(base, lambda facts: facts.first), _times(head, lambda facts: facts.first)
     tested = _survival(FROM_START, whole[0], whole[1], lambda: rule(base, head))
-    said = f"{tested.row.said}; counted from the start, for {unseen} runs were not seen to fill their pool first"
+    why = f"{_runs(unseen)} did not show when the pool was full"
+    said = f"{tested.row.said}; counted from the start, for {why}"
     return replace(tested, row=replace(tested.row, said=said))
 
 
@@ -157,6 +158,10 @@ def _more(base: Sequence[Time], head: Sequence[Time], effect: float) -> str:
     return f"about {missing} more runs a side would tell"
 
 
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
 def _spoken(times: Sequence[Time]) -> str:
     if not times:
         return "not observed"
@@ -164,9 +169,11 @@ def _spoken(times: Sequence[Time]) -> str:
     longest = max(time.steps for time in times)
     if not failed:
         total = sum(time.steps for time in times)
-        return f"no failure in {len(times)} runs, {total:g} steps" + (
+        return f"no failure in {_runs(len(times))}, {total:g} steps" + (
             f": below {_bound(total)} a step" if total else ""
         )
+    if len(times) == 1:
+        return f"failed at {longest:g}"
     half = survival.median(times)
     return f"{failed} of {len(times)} failed, " + (
         f"half by {half:g}" if half is not None else f"fewer than half by {longest:g}"

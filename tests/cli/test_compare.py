@@ -20,13 +20,13 @@ def test_both_sides_take_any_number_of_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("a", "--with", "b"), ("b", "--with", "a")])
-def test_a_run_that_recorded_nothing_is_one_sentence_and_125(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_run_that_completed_nothing_is_one_sentence_and_125(tmp_path: Path, words: tuple[str, ...]) -> None:
     stored(tmp_path / "a", 2)
     stored(tmp_path / "b", 2)
     (tmp_path / "b" / "events.jsonl").write_text("")
     done = kvstress("compare", *words, "--out", "out", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (125, "")
-    assert done.stderr == "kvstress: b: its record holds no request, so there is nothing of it to compare\n"
+    assert done.stderr == "kvstress: b completed no prompt, so there is nothing of it to compare\n"
 
 
 @pytest.mark.parametrize(

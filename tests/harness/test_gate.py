@@ -56,6 +56,12 @@ def test_a_head_that_no_longer_fails_meets_it(tmp_path: Path) -> None:
     assert gate(against(base), [head]).gated.outcome is Ruled.MET
 
 
+def test_a_baseline_that_completed_nothing_is_refused_instead_of_making_all_failures_new(tmp_path: Path) -> None:
+    base, head = stored(tmp_path / "base", 0), stored(tmp_path / "head", 17, fail_at=16)
+    with pytest.raises(UsageError, match="says nothing to compare with"):
+        gate(against(base), [head])
+
+
 @pytest.mark.parametrize(("steps", "fail_at"), [(17, 16), (40, None)])
 def test_a_run_held_against_itself_gets_one_verdict(tmp_path: Path, steps: int, fail_at: int | None) -> None:
     run = stored(tmp_path / "run", steps, fail_at=fail_at)

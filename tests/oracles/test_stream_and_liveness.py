@@ -45,7 +45,7 @@ def test_a_timeout_is_lost_and_fails_liveness_with_its_limit() -> None:
     ("chunk_at", "said"),
     [
         ((), "it stalled before any content"),
-        ((0.1,), "it stalled after 1 content chunks"),
+        ((0.1,), "it stalled after 1 content chunk"),
         ((0.1, 0.2, 0.3), "it stalled after 3 content chunks"),
         ((0.1, 20.0, 40.0, 55.0), "it was still coming: 4 content chunks, the last 5.00 s before"),
         ((58.0, 59.0, 59.9), "it was still coming: 3 content chunks, the last 0.10 s before"),

@@ -65,7 +65,7 @@ def test_a_smaller_pool_that_fails_as_soon_after_its_fill_is_no_regression() -> 
 def test_without_a_fill_in_every_run_steps_count_from_the_start_and_it_says_so() -> None:
     found = compared((healthy(fill=None), *(healthy(),) * 3), (run(16),) * 4)
     assert found.rows[0].metric == FROM_START
-    assert "1 runs were not seen to fill" in found.rows[0].said
+    assert "for 1 run did not show when the pool was full" in found.rows[0].said
     assert found.verdict is Change.REGRESSED
 
 
