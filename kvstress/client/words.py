@@ -31,8 +31,8 @@ _LENGTH = re.compile(
     | inputs`?[ ]tokens[ ]\+""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Statuses whose words may speak of tokens without meaning the prompt: credentials, quotas, names of models.
-_NOT_ABOUT_LENGTH = frozenset({401, 402, 403, 404, 405, 408, 429})
+# Statuses whose words may speak of tokens or length without meaning the prompt: credentials, quotas, names, long heads.
+_NOT_ABOUT_LENGTH = frozenset({401, 402, 403, 404, 405, 407, 408, 414, 429, 431})
 
 
 def readable(raw: bytes) -> str:

@@ -93,6 +93,7 @@ def _total(exchange: Exchange, asked: RequestSent) -> int:
     return (prompt or 0) + (asked.max_tokens or 0)
 
 
+_TRANSPORT = "transport: "
 _WHAT = {
     Kind.CONNECTION_REFUSED: "the connection was refused: nothing listens any more",
     Kind.CONNECT_FAILED: "no connection could be made",
@@ -101,7 +102,7 @@ _WHAT = {
     Kind.RESET: "the server reset the connection",
     Kind.SHORT_BODY: "the body ended before its Content-Length",
     Kind.TRUNCATED_CHUNK: "the chunked body was cut off",
-    Kind.PROTOCOL: "the answer is not HTTP",
+    Kind.PROTOCOL: "the answer breaks the rules of HTTP",
     Kind.MALFORMED: "the answer does not parse",
     Kind.MISSING_FINISH: "the answer has no finish reason",
     Kind.OVERSIZE_ANSWER: "the answer is larger than kvstress reads",
@@ -111,5 +112,7 @@ _WHAT = {
 
 def _what(exchange: Exchange) -> str:
     what = _WHAT.get(exchange.kind, f"HTTP {exchange.status}")
-    fault = next(iter(exchange.violations), None)
-    return what if fault is None else f"{what} ({fault[:200]})"
+    faults = exchange.violations
+    if exchange.kind is Kind.PROTOCOL:  # why it could not be read says more than that it could not
+        faults = tuple(odd for odd in faults if odd.startswith(_TRANSPORT)) or faults
+    return f"{what} ({faults[0].removeprefix(_TRANSPORT)[:200]})" if faults else what

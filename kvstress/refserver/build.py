@@ -16,6 +16,7 @@ from kvstress.refserver.ranks import LocalRanks, ProcessRanks, Ranks
 from kvstress.refserver.scheduler import DEVICE_ERRORS, Scheduler
 
 AUDIT_EXIT = 3
+MOST_PORT = 65_535
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="kvstress serve", description="Start the reference server.")
     add = options.add_argument
     add("--host", default="127.0.0.1")
-    add("--port", type=int, default=8000, help="0 picks a free one")
+    add("--port", type=_port, metavar="PORT", default=8000, help="0 picks a free one")
     add("--memory-limit", default=DEFAULT_LIMIT, help="binary size, at least 35.4G (default %(default)s)")
     add("--fix", choices=[fix.value for fix in Fix], help="a repair of the stale snapshot bytes (default none)")
     add("--defect", action="append", default=[], metavar="NAME[:PARAMETER]", help="plant a defect, see defects.py")
@@ -38,9 +39,31 @@ def parser() -> argparse.ArgumentParser:
         help="how an invalid row is called",
     )
     add("--kv-format", choices=["fp8", "int8"], default="fp8", help="int8 has no NaN: a diagnostic")
-    add("--max-running", type=int, default=128, metavar="N", help="requests that may hold pages at once")
-    add("--step-delay", type=float, default=0.0, metavar="SECONDS", help="pause after every engine step")
+    add("--max-running", type=_count, default=128, metavar="N", help="requests that may hold pages at once")
+    add("--step-delay", type=_seconds, default=0.0, metavar="SECONDS", help="pause after every engine step")
     return options
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and int(text) <= MOST_PORT):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: expected 0 to {MOST_PORT}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count: expected 1 or more")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: expected seconds, as in 0.5")
+    return seconds
 
 
 def _slot_range(text: str) -> tuple[int, int]:

@@ -64,7 +64,9 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> Chart:
         for row in rows
     ]
     base = alt.Chart({"values": values}, width=WIDTH - 160, height=max(60, 24 * len(values)))
-    y = alt.Y("metric:N", title=None, sort=None, axis=alt.Axis(labelLimit=220))
+    # Fonts differ: a label that is drawn wider than it was measured would lose its first letters.
+    room = min(220, 8 * max(len(value["metric"]) for value in values))
+    y = alt.Y("metric:N", title=None, sort=None, axis=alt.Axis(labelLimit=220, minExtent=room))
     x = alt.X("low:Q", title="head / base", scale=alt.Scale(type="log", zero=False, nice=False, padding=10))
     bars = base.mark_rule(strokeWidth=3, color=SERIES[0]).encode(y=y, x=x, x2="high:Q")
     marks = base.mark_point(filled=True, size=60, color=INK, opacity=1).encode(y=y, x="ratio:Q")

@@ -54,6 +54,8 @@ def _shown(line: Line) -> dict[str, Any]:
 
 
 def _said(line: Line, series: Series) -> str:
+    if len(line.commits) == 1:
+        return "one commit, so nothing can have changed"
     if series.change is None:
         return "no change that chance would not make as well"
     return f"changed with {line.commits[series.change][0]} (p {series.p:.3f})"

@@ -48,7 +48,7 @@ def facts(judgement: Judgement, fold: RunFold) -> list[tuple[str, str, str]]:
         found or none,
         ("Pool full", phrases.fill(full), phrases.fill_how(full)),
         (
-            "Prompts completed",
+            "Prompts done",
             f"{judgement.steps:,}",
             line(judgement.stopped or "", 80) if ended else "the run was killed: no end",
         ),

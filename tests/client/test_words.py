@@ -50,10 +50,12 @@ def test_other_words_mean_any_other_refusal(said: str) -> None:
         (401, "token limit exceeded"),
         (403, "your plan's context length"),
         (404, "no model long-context-length"),
+        (414, "URI too long"),
         (429, "tokens per minute exceeded: too many tokens"),
+        (431, "Request header fields too large"),
     ],
 )
-def test_credentials_quotas_and_names_are_not_about_the_prompt(status: int, said: str) -> None:
+def test_credentials_quotas_names_and_long_heads_are_not_about_the_prompt(status: int, said: str) -> None:
     assert kind_of_status(status, said, None) is Kind.CLIENT_ERROR
 
 

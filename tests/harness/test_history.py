@@ -32,6 +32,13 @@ def test_a_history_that_did_not_change_says_so(tmp_path: Path) -> None:
     assert "first failure: no change that chance would not make as well" in (tmp_path / "page.html").read_text()
 
 
+def test_a_history_of_one_commit_speaks_of_no_change(tmp_path: Path) -> None:
+    write(history(tmp_path, [14]), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "first failure: one commit, so nothing can have changed" in page
+    assert "chance" not in page
+
+
 def test_an_empty_history_is_a_wrong_call(tmp_path: Path) -> None:
     (tmp_path / "history").mkdir()
     with pytest.raises(UsageError, match="holds no accepted run"):

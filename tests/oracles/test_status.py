@@ -1,5 +1,7 @@
 """STATUS: what is a failure, what is a fair refusal, and what nobody can tell."""
 
+from dataclasses import replace
+
 import pytest
 
 from kvstress.core.events import Event, RequestSent, ServerChange, ServerEvent
@@ -30,6 +32,18 @@ def _limit(tokens: int) -> ServerEvent:
 def test_one_failed_or_broken_answer_is_a_failure(kind: Kind) -> None:
     asked = sent(0)
     assert _seen(asked, answer(asked, kind, status=None)) == [Verdict.FAIL]
+
+
+def test_a_body_that_cannot_be_read_is_told_by_why_and_not_as_no_http() -> None:
+    asked = sent(0)
+    faults = (
+        "the body cannot be read to its end",
+        "transport: the body is not encoded as its Content-Encoding says (gzip)",
+    )
+    broken = replace(answer(asked, Kind.PROTOCOL), violations=faults)
+    (found,) = Status(manifest()).see(broken, asked)
+    why = "(the body is not encoded as its Content-Encoding says (gzip))"
+    assert found.summary.startswith(f"the answer breaks the rules of HTTP {why}")
 
 
 def test_a_refusal_of_what_fits_the_announced_limit_is_a_failure() -> None:
